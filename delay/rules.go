@@ -1,0 +1,4 @@
+package delay
+
+// Rules are one source's.
+type Rules struct{}
