@@ -1,0 +1,117 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"go.uber.org/zap"
+
+	"delay-scheduler/config"
+	"delay-scheduler/kafka"
+)
+
+// App is one scheduler process.
+type App struct {
+	config   *config.Config
+	version  string
+	started  time.Time
+	log      *zap.Logger
+	registry *prometheus.Registry
+	health   *health
+	server   *server
+	parts    atomic.Pointer[parts] // nil until they are made
+}
+
+// leaveWithin bounds the wait for the membership to end after everything is
+// committed: a group that cannot be left in that time is left to its session timeout.
+const leaveWithin = 10 * time.Second
+
+// New makes an app and binds its HTTP address. Nothing else runs before Run, which
+// must follow: it also gives the address back.
+func New(c *config.Config, version string, log *zap.Logger) (*App, error) {
+	a := &App{
+		config: c, version: version, started: time.Now(), log: log,
+		registry: prometheus.NewRegistry(), health: newHealth(log),
+	}
+	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newHealthGauges(a.health))
+	var err error
+	a.server, err = listen(c.HTTP.Listen, a.routes())
+	if err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// Address is where HTTP is served.
+func (a *App) Address() string { return a.server.address() }
+
+// Run works until ctx ends or the membership cannot go on. Then it stops in order:
+// not ready, nothing new is read or sent, what is in flight is awaited and committed,
+// the group is left, all is closed, HTTP last. When hurry ends, the waits are cut short.
+func (a *App) Run(ctx, hurry context.Context) error {
+	a.log.Info("starting", zap.String("version", a.version), zap.Strings("brokers", a.config.Kafka.Brokers),
+		zap.String("group", a.config.Group.ID), zap.String("http", a.Address()))
+	kafka.SetLogger(a.log)
+	end := steps{{"http", a.server.stop}}
+	p, err := newParts(a.config, a.log, a.registry)
+	if err == nil {
+		a.parts.Store(p)
+		a.health.attach(p.member, p.schedulerTroubles, p.forwarderTroubles)
+		a.health.set("running", "")
+		err = a.work(ctx, hurry, p)
+		end = append(p.closing(), end...)
+	}
+	a.health.set("stopping", "stopping")
+	stopCtx, cancel := context.WithTimeout(hurry, a.config.Shutdown.DrainTimeout)
+	defer cancel()
+	err = errors.Join(err, end.run(stopCtx, a.log))
+	a.log.Info("stopped", zap.Error(err))
+	return err
+}
+
+// work runs the membership until ctx ends, then drains and leaves.
+func (a *App) work(ctx, hurry context.Context, p *parts) error {
+	// The membership outlives ctx: the last commits need it.
+	member, leave := context.WithCancel(context.WithoutCancel(ctx))
+	defer leave()
+	ended := make(chan error, 1)
+	go func() { ended <- p.group.Run(member) }()
+	ticker := time.NewTicker(healthEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			a.health.look()
+		case err := <-ended:
+			if err == nil {
+				err = errors.New("the membership ended by itself")
+			}
+			return fmt.Errorf("group %s: %w", a.config.Group.ID, err)
+		case <-ctx.Done():
+			a.health.set("stopping", "stopping")
+			a.log.Info("stopping", zap.Duration("drain_timeout", a.config.Shutdown.DrainTimeout))
+			return a.drain(hurry, p, leave, ended)
+		}
+	}
+}
+
+func (a *App) drain(hurry context.Context, p *parts, leave context.CancelFunc, ended <-chan error) error {
+	ctx, cancel := context.WithTimeout(hurry, a.config.Shutdown.DrainTimeout)
+	defer cancel()
+	p.scheduler.Drain(ctx)
+	leave()
+	select {
+	case err := <-ended:
+		return err
+	case <-hurry.Done():
+		return nil
+	case <-time.After(leaveWithin):
+		a.log.Warn("the group was not left in time: its session will expire")
+		return nil
+	}
+}

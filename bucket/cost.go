@@ -1,0 +1,46 @@
+package bucket
+
+import "sort"
+
+// What a pending record takes beside its message, in bytes.
+const (
+	entryBytes = 16 // an entry
+	slotBytes  = 24 // a payload slot
+	// growthBytes covers what is allocated around entries and slots. It is nearly
+	// nothing in a second with many records, and most for a record that has its
+	// second to itself: the second, its place in the map and in the queue, both of
+	// which are up to twice as large as what is in them.
+	growthBytes = 80
+	// completedBytes is the record's share of the completed set.
+	completedBytes = 24
+)
+
+// Cost is what a pending record with a message of that many bytes is charged. It
+// is what the record takes at most, whatever the due times are, not on average:
+// the budget is a promise about memory.
+func Cost(messageBytes int) int64 {
+	return allocated(messageBytes) + entryBytes + slotBytes + growthBytes + completedBytes
+}
+
+// allocated is what Go's allocator takes for n bytes without pointers.
+func allocated(n int) int64 {
+	if n <= 0 {
+		return 0
+	}
+	if n > sizeClasses[len(sizeClasses)-1] {
+		return (int64(n) + pageBytes - 1) / pageBytes * pageBytes
+	}
+	return int64(sizeClasses[sort.SearchInts(sizeClasses[:], n)])
+}
+
+const pageBytes = 8192
+
+// sizeClasses are those of Go's runtime (internal/runtime/gc). A test compares
+// them with what the running version does.
+var sizeClasses = [...]int{
+	8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256,
+	288, 320, 352, 384, 416, 448, 480, 512, 576, 640, 704, 768, 896, 1024, 1152, 1280,
+	1408, 1536, 1792, 2048, 2304, 2688, 3072, 3200, 3456, 4096, 4864, 5376, 6144,
+	6528, 6784, 6912, 8192, 9472, 9728, 10240, 10880, 12288, 13568, 14336, 16384,
+	18432, 19072, 20480, 21760, 24576, 27264, 28672, 32768,
+}

@@ -1,0 +1,150 @@
+package bucket
+
+import "maps"
+
+// shrinkFrom is the number of seconds from which the map is made anew when three
+// quarters of them are gone.
+const shrinkFrom = 1024
+
+// Index holds the pending records of one partition. It is not for concurrent use.
+type Index struct {
+	seconds map[int64]*second
+	queue   heap[secondNumber] // the keys of seconds
+	runs    map[int64]*run     // the seconds that have been put in order; hardly ever more than one
+	n       int
+	peak    int // the most seconds there have been in the map
+
+	// The second that was added to last: records with one delay come in a row.
+	last       *second
+	lastNumber int64
+}
+
+// secondNumber is floor(due / 1000).
+type secondNumber int64
+
+func (a secondNumber) before(b secondNumber) bool { return a < b }
+
+// New makes an empty index.
+func New() *Index {
+	x := &Index{}
+	x.Clear()
+	return x
+}
+
+// Clear drops everything.
+func (x *Index) Clear() {
+	*x = Index{seconds: make(map[int64]*second), runs: make(map[int64]*run)}
+}
+
+// Len counts the records.
+func (x *Index) Len() int { return x.n }
+
+// Add takes a record, in any order and with any due time. Records that were popped
+// and could not be sent may be added again; they take their place by (due, offset).
+func (x *Index) Add(e Entry) {
+	number, ms := split(e.Due)
+	x.n++
+	s := x.last
+	if s == nil || number != x.lastNumber {
+		s = x.seconds[number]
+		if s == nil {
+			s = newSecond(ms, &e)
+			x.seconds[number] = s
+			x.peak = max(x.peak, len(x.seconds))
+			x.queue.push(secondNumber(number))
+			x.last, x.lastNumber = s, number
+			return
+		}
+		x.last, x.lastNumber = s, number
+	}
+	s.add(ms, &e)
+	if s.low == opened {
+		x.runs[number].join(s.len()-1, ms, e.Offset)
+	}
+}
+
+// PopDue appends to dst, in the order of (due, offset), at most limit records that
+// are due at now, and removes them.
+func (x *Index) PopDue(now int64, limit int, dst []Entry) []Entry {
+	for limit > 0 && x.n > 0 {
+		number := int64(x.queue[0])
+		r := x.current(number, now)
+		if r == nil {
+			break
+		}
+		before := len(dst)
+		dst = r.pop(number*msPerSecond, now, limit, dst)
+		popped := len(dst) - before
+		if popped == 0 {
+			break
+		}
+		limit -= popped
+		x.n -= popped
+		if r.left == 0 {
+			x.drop(number)
+		}
+	}
+	return dst
+}
+
+// current gives the earliest second's run, and puts the second in order when its
+// first record is due. It gives nil before that: a second that was ordered too
+// early would have to merge all that arrives later.
+func (x *Index) current(number, now int64) *run {
+	s := x.seconds[number]
+	if s.low == opened {
+		return x.runs[number]
+	}
+	if number*msPerSecond+int64(s.low) > now {
+		return nil
+	}
+	r := newRun(s)
+	s.low = opened
+	x.runs[number] = r
+	return r
+}
+
+// drop forgets the earliest second, which is empty.
+func (x *Index) drop(number int64) {
+	delete(x.seconds, number)
+	delete(x.runs, number)
+	x.queue.pop()
+	if x.lastNumber == number {
+		x.last = nil
+	}
+	if x.peak >= shrinkFrom && len(x.seconds) <= x.peak/4 {
+		x.shrink()
+	}
+}
+
+// shrink gives back the room that the map keeps of its greatest size.
+func (x *Index) shrink() {
+	seconds := make(map[int64]*second, len(x.seconds))
+	maps.Copy(seconds, x.seconds)
+	x.seconds, x.peak = seconds, len(seconds)
+}
+
+// NextDue gives the earliest due time.
+func (x *Index) NextDue() (due int64, ok bool) {
+	if x.n == 0 {
+		return 0, false
+	}
+	number := int64(x.queue[0])
+	s := x.seconds[number]
+	ms := s.low
+	if ms == opened {
+		ms = x.runs[number].next()
+	}
+	return number*msPerSecond + int64(ms), true
+}
+
+// split gives the second of a due time, rounded down also before 1970, and the
+// milliseconds within it. At the very ends of int64 the product wraps around, and
+// back again in due = number*1000 + ms.
+func split(due int64) (number int64, ms uint16) {
+	number = due / msPerSecond
+	if due%msPerSecond < 0 {
+		number--
+	}
+	return number, uint16(due - number*msPerSecond)
+}

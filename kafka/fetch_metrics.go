@@ -1,0 +1,39 @@
+package kafka
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// fetchMetrics are the fetcher's. Without a registerer they count for nobody.
+type fetchMetrics struct {
+	requests *prometheus.CounterVec
+	records  prometheus.Counter
+	failures *prometheus.CounterVec
+}
+
+func newFetchMetrics(reg prometheus.Registerer) *fetchMetrics {
+	f := promauto.With(reg)
+	return &fetchMetrics{
+		requests: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "delay_scheduler_fetch_requests_total",
+			Help: "Fetch requests, by whether they wait for records to arrive (tail) or read what is there (quick).",
+		}, []string{"poll"}),
+		records: f.NewCounter(prometheus.CounterOpts{
+			Name: "delay_scheduler_fetch_records_total",
+			Help: "Records read from sources.",
+		}),
+		failures: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "delay_scheduler_fetch_failures_total",
+			Help: "Failed attempts to read a partition, by cause (connection, leader, missing, refused, undecodable).",
+		}, []string{"cause"}),
+	}
+}
+
+func (m *fetchMetrics) request(tail bool) {
+	if tail {
+		m.requests.WithLabelValues("tail").Inc()
+		return
+	}
+	m.requests.WithLabelValues("quick").Inc()
+}

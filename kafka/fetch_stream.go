@@ -1,0 +1,227 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/IBM/sarama"
+
+	"delay-scheduler/offset"
+	"delay-scheduler/scheduler"
+)
+
+const (
+	// maxBatchBytes is as far as a partition's share grows for a batch that does not
+	// fit: the library refuses larger responses.
+	maxBatchBytes = 64 << 20
+	// idleCheck is how long a partition may go unread before its topic is looked up
+	// again: it may have been deleted and made anew meanwhile, and then the position
+	// means nothing.
+	idleCheck = 5 * time.Second
+	// settleTime is how long a batch may wait for its receiver and keep the whole
+	// response in memory that it came with; then it is copied out.
+	settleTime = 200 * time.Millisecond
+)
+
+// stream reads one partition. Its goroutine owns everything but out and cancel.
+type stream struct {
+	fetcher   *Fetcher
+	topic     string
+	partition int32
+	out       chan scheduler.Batch
+	cancel    context.CancelFunc
+
+	next       int64 // the position
+	earliest   bool  // it is not known yet: the log's start, wherever that is
+	start, end int64 // the log's bounds as last heard
+
+	node  *node // where the partition is read; nil: not known
+	wish  *wish
+	id    offset.TopicID // of the log that the position belongs to
+	found time.Time      // an answer about the leader must be from after this
+
+	poll    poll
+	bytes   int32
+	heard   time.Time // when the receiver got the last batch
+	answer  time.Time // when a fetch was last answered
+	trouble trouble
+	beyond  bool // the last fetch was beyond the end of the log
+}
+
+func newStream(f *Fetcher, topic string, partition int32, from int64, cancel context.CancelFunc) *stream {
+	return &stream{
+		fetcher: f, topic: topic, partition: partition, cancel: cancel,
+		next: max(0, from), earliest: from < 0,
+		out:   make(chan scheduler.Batch),
+		bytes: f.opts.PartitionBytes,
+	}
+}
+
+// Batches implements scheduler.Stream.
+func (s *stream) Batches() <-chan scheduler.Batch { return s.out }
+
+// Close implements scheduler.Stream.
+func (s *stream) Close() { s.cancel() }
+
+func (s *stream) run(ctx context.Context) {
+	defer s.cancel()
+	defer s.leave()
+	for ctx.Err() == nil {
+		if s.node != nil && time.Since(s.answer) > idleCheck {
+			s.leave()
+		}
+		if s.node == nil && !s.locate(ctx) {
+			continue
+		}
+		a, ok := s.fetch(ctx)
+		if !ok {
+			continue
+		}
+		s.answer = time.Now()
+		switch {
+		case a.err != nil:
+			s.noResponse(ctx, a.err)
+		case a.block.Err != sarama.ErrNoError: //nolint:errorlint // the library's zero is an error value, too
+			s.refused(ctx, a.block.Err)
+		default:
+			s.take(ctx, a.block)
+		}
+	}
+}
+
+// locate finds the partition's broker.
+func (s *stream) locate(ctx context.Context) bool {
+	l, err := s.fetcher.leaders.find(ctx, s.topic, s.partition, s.found)
+	if err == nil && s.id != (offset.TopicID{}) && l.id != s.id {
+		err = errRecreated
+	}
+	if err != nil {
+		s.found = time.Now()
+		s.fail(ctx, err)
+		return false
+	}
+	s.id = l.id
+	s.enter(l)
+	return true
+}
+
+// enter begins to read from a broker.
+func (s *stream) enter(l leader) {
+	s.node = s.fetcher.attach(l.addr)
+	s.wish = &wish{topic: s.topic, partition: s.partition, reply: make(chan answer, 1)}
+	s.answer = time.Now()
+	if s.poll == pollTail {
+		s.poll = pollQuick
+	}
+}
+
+// leave ends reading from a broker. Whatever the reason, what is known of the leader
+// counts no more.
+func (s *stream) leave() {
+	if s.node == nil {
+		return
+	}
+	s.node.forget(s.wish)
+	s.fetcher.detach(s.node)
+	s.node, s.wish = nil, nil
+	s.found = time.Now()
+}
+
+// fetch asks for what follows the position and waits. A broker that is silent is
+// suspected of being gone: if the partition has another leader, that one is asked.
+func (s *stream) fetch(ctx context.Context) (answer, bool) {
+	w := s.wish
+	w.poll, w.from, w.bytes = s.poll, s.next, s.bytes
+	w.start, w.end, w.heard = s.start, s.end, s.heard
+	s.node.ask(w)
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case a := <-w.reply:
+			return a, true
+		case <-ctx.Done():
+			return answer{}, false
+		case now := <-tick.C:
+			if !s.node.silent(w, now) {
+				s.trouble.forgive()
+			} else if s.moved(ctx) {
+				return answer{}, false
+			}
+		}
+	}
+}
+
+// moved looks the leader up while its broker is silent, and says whether the wait is
+// over.
+func (s *stream) moved(ctx context.Context) bool {
+	s.trouble.begin(time.Now().Add(-suspectAfter))
+	s.complain(ctx, fmt.Errorf("broker %s: %w", s.node.addr, errSilent))
+	l, err := s.fetcher.leaders.find(ctx, s.topic, s.partition, s.found)
+	s.found = time.Now()
+	if err != nil || l.addr == s.node.addr {
+		return false
+	}
+	s.leave()
+	return true
+}
+
+// take passes on what a fetch gave and decides how to ask next.
+func (s *stream) take(ctx context.Context, block *sarama.FetchResponseBlock) {
+	p := decodePage(s.topic, s.partition, s.next, block)
+	s.start, s.end = block.LogStartOffset, stableEnd(block)
+	s.beyond, s.earliest = false, false
+	if p.next == s.next && s.end > s.next {
+		s.empty(ctx, block)
+		return
+	}
+	progress := p.next > s.next
+	s.next = p.next
+	s.bytes = s.fetcher.opts.PartitionBytes
+	s.poll = pollTail
+	if s.next < s.end {
+		s.poll = pollQuick
+	}
+	s.fetcher.metrics.records.Add(float64(len(p.records)))
+	healed := s.trouble.clear()
+	if !progress && !healed && time.Since(s.heard) < statusInterval {
+		return
+	}
+	s.deliver(ctx, scheduler.Batch{Records: p.records})
+}
+
+// empty deals with a response that has nothing although there is something: the
+// response was full, or the next batch is larger than our share. A broker that is asked
+// for one partition only gives at least one batch; an older one has to be allowed more.
+func (s *stream) empty(ctx context.Context, block *sarama.FetchResponseBlock) {
+	switch {
+	case s.poll == pollTail:
+		s.poll = pollQuick
+	case s.poll == pollQuick:
+		s.poll = pollAlone
+	case s.bytes < maxBatchBytes:
+		s.bytes = min(2*s.bytes, maxBatchBytes)
+	default:
+		s.fail(ctx, fmt.Errorf("the batch at offset %d: %w (log end %d, incomplete %t)", s.next, errUndecodable, s.end, block.Partial))
+	}
+}
+
+// deliver hands a batch over and waits until it is taken. The position and bounds are
+// filled in.
+func (s *stream) deliver(ctx context.Context, b scheduler.Batch) {
+	b.Next, b.LogStart, b.LogEnd = s.next, s.start, s.end
+	timer := time.NewTimer(settleTime)
+	defer timer.Stop()
+	for {
+		select {
+		case s.out <- b:
+			s.heard = time.Now()
+			return
+		case <-timer.C:
+			b.Records = copyRecords(b.Records)
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/IBM/sarama"
+	"go.uber.org/zap"
+
+	"delay-scheduler/scheduler"
+)
+
+// groupHandler is what the library drives. Its calls come one after the other, from
+// the goroutine that Run waits in.
+type groupHandler Group
+
+// Setup begins a generation.
+func (h *groupHandler) Setup(s sarama.ConsumerGroupSession) error {
+	g := (*Group)(h)
+	g.client.joined()
+	g.turn.Lock()
+	defer g.turn.Unlock()
+	ctx := s.Context()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	g.began = time.Now()
+	g.handler.Quiesce(ctx)
+	if g.current != nil {
+		g.committer.retire(ctx, g.current)
+		g.current = nil
+	}
+	claims, err := g.claims(ctx, s.Claims())
+	if err != nil {
+		return fmt.Errorf("set up the claims: %w", err)
+	}
+	next := &session{committer: g.committer, member: s.MemberID(), generation: s.GenerationID()}
+	g.handler.Assign(next, claims)
+	g.current, g.active = next, true
+	g.metrics.joined(len(claims))
+	g.status.joined(next, len(claims))
+	g.log.Info("joined the group", zap.String("member", next.member), zap.Int32("generation", next.generation), zap.Int("partitions", len(claims)))
+	g.watchDone = make(chan struct{})
+	go g.watch(ctx, g.baseline(claims), g.watchDone)
+	return nil
+}
+
+// claims finds out what the group and the brokers know of the partitions.
+func (g *Group) claims(ctx context.Context, assigned map[string][]int32) ([]scheduler.Claim, error) {
+	var places []place
+	topics := make([]string, 0, len(assigned))
+	for topic, partitions := range assigned {
+		topics = append(topics, topic)
+		for _, p := range partitions {
+			places = append(places, place{topic, p})
+		}
+	}
+	if len(places) == 0 {
+		return nil, nil
+	}
+	states, err := g.awaitStates(ctx, topics)
+	if err != nil {
+		return nil, err
+	}
+	found, err := g.committer.coordinator.awaitOffsets(ctx, places, g.status.failed)
+	if err != nil {
+		return nil, err
+	}
+	claims := make([]scheduler.Claim, 0, len(places))
+	for _, p := range places {
+		state := states[p.topic]
+		if state.Err != nil || len(state.Partitions) == 0 {
+			g.log.Warn("assigned a partition of a topic that is not there", zap.String("topic", p.topic), zap.Int32("partition", p.partition), zap.Error(state.Err))
+			continue
+		}
+		at := found[p]
+		claims = append(claims, scheduler.Claim{Topic: p.topic, Partition: p.partition, TopicID: state.ID, Committed: at.offset, Metadata: at.metadata})
+	}
+	return claims, nil
+}
+
+// awaitStates reads the topics' metadata until a broker answers.
+func (g *Group) awaitStates(ctx context.Context, topics []string) (map[string]topicState, error) {
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		states, err := g.client.lookup.topics(ctx, topics...)
+		if err == nil {
+			return states, nil
+		}
+		g.status.failed(err)
+		if !pause(ctx, wait) {
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// Cleanup ends a generation. The library calls it also when Setup has failed.
+func (h *groupHandler) Cleanup(s sarama.ConsumerGroupSession) error {
+	g := (*Group)(h)
+	g.cause = sessionCause(s.Context())
+	if g.watchDone != nil {
+		<-g.watchDone // the session's context has ended
+		g.watchDone = nil
+	}
+	g.turn.Lock()
+	defer g.turn.Unlock()
+	if !g.active {
+		return nil
+	}
+	g.active = false
+	if fencing(g.cause) {
+		// The final commits would be refused one by one.
+		g.current.lost.Store(true)
+		g.committer.signal()
+	}
+	start := time.Now()
+	g.release()
+	g.status.released(g.cause)
+	g.log.Info("generation is over", zap.String("session", g.current.ID()), zap.Duration("release", time.Since(start)), zap.NamedError("cause", g.cause))
+	if g.stopping {
+		// What is left is a farewell; a broker that does not answer may not hold it up.
+		g.hurry = time.AfterFunc(leavePatience, g.client.interrupt)
+	}
+	return nil
+}
+
+// ConsumeClaim is never called: no partition is readable through our client. Should
+// that change, a claim is paused and left alone.
+func (h *groupHandler) ConsumeClaim(_ sarama.ConsumerGroupSession, claim sarama.ConsumerGroupClaim) error {
+	h.group.Pause(map[string][]int32{claim.Topic(): {claim.Partition()}})
+	for range claim.Messages() { //nolint:revive // drained until the session ends
+	}
+	return nil
+}
+
+// release has the handler commit everything. The caller holds the turn.
+func (g *Group) release() {
+	ctx, cancel := context.WithTimeout(context.Background(), g.opts.releaseTime())
+	defer cancel()
+	g.handler.Release(ctx)
+}

@@ -1,0 +1,382 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"delay-scheduler/internal/testkafka"
+	"delay-scheduler/scheduler"
+)
+
+// threeNodes runs a test on clusters of three brokers.
+func threeNodes(t *testing.T, fn func(t *testing.T, b testkafka.Nodes)) {
+	testkafka.Each(t, func(t *testing.T, b testkafka.Broker) { fn(t, b.(testkafka.Nodes)) }, testkafka.WithBrokers(3))
+}
+
+// spread creates a topic with a partition for each node and one more each.
+func spread(b testkafka.Nodes, topic string) (partitions int) {
+	var replicas [][]int32
+	for range 2 {
+		for _, id := range b.NodeIDs() {
+			replicas = append(replicas, []int32{id})
+		}
+	}
+	b.CreateTopicOn(topic, replicas, nil)
+	return len(replicas)
+}
+
+// staysIn fails if the member is assigned anything anew while it heartbeats a few times.
+func staysIn(t testing.TB, m *member) {
+	t.Helper()
+	s, n := m.generation()
+	require.Never(t, func() bool { _, k := m.generation(); return k != n || m.held() == nil }, 2500*time.Millisecond, 20*time.Millisecond,
+		"the generation should go on")
+	now, _ := m.generation()
+	require.Same(t, s, now)
+}
+
+func TestALeaderlessPartitionIsSharedOutLikeAnyOther(t *testing.T) {
+	threeNodes(t, func(t *testing.T, b testkafka.Nodes) {
+		topic := testkafka.UniqueName(t)
+		n := spread(b, topic)
+		undo := b.Leaderless(topic, 1)
+		defer undo()
+		m := startMember(t, groupOptions(b, topic, topic))
+		m.awaitClaims(n)
+		require.Equal(t, int64(-1), m.held()[place{topic, 1}].Committed)
+		s, _ := m.generation()
+		require.NoError(t, commitOne(t, s, topic, 0, 1, ""))
+		staysIn(t, m)
+	})
+}
+
+func TestAPartitionThatLosesItsLeaderDisturbsNobody(t *testing.T) {
+	threeNodes(t, func(t *testing.T, b testkafka.Nodes) {
+		topic := testkafka.UniqueName(t)
+		n := spread(b, topic)
+		o := groupOptions(b, topic, topic)
+		o.MetadataRefresh = 500 * time.Millisecond
+		m := startMember(t, o)
+		m.awaitClaims(n)
+		undo := b.Leaderless(topic, 1)
+		defer undo()
+		staysIn(t, m)
+		second := startMember(t, o)
+		awaitOwners(t, n, m, second)
+	})
+}
+
+func TestADeletedTopicDisturbsNobody(t *testing.T) {
+	testkafka.Each(t, func(t *testing.T, b testkafka.Broker) {
+		kept, deleted := testkafka.UniqueName(t), testkafka.UniqueName(t)
+		b.CreateTopic(kept, 2, nil)
+		b.CreateTopic(deleted, 2, nil)
+		o := groupOptions(b, kept, kept, deleted)
+		o.MetadataRefresh = 200 * time.Millisecond
+		m := startMember(t, o)
+		m.awaitClaims(4)
+		b.DeleteTopic(deleted)
+		staysIn(t, m)
+		s, _ := m.generation()
+		require.NoError(t, commitOne(t, s, kept, 0, 1, ""))
+
+		second := startMember(t, o)
+		awaitOwners(t, 2, m, second)
+		require.Empty(t, m.group.Status().LastError)
+	})
+}
+
+func TestATopicMadeAgainIsClaimedUnderItsNewID(t *testing.T) {
+	testkafka.Each(t, func(t *testing.T, b testkafka.Broker) {
+		topic := testkafka.UniqueName(t)
+		b.CreateTopic(topic, 1, nil)
+		o := groupOptions(b, topic, topic)
+		o.MetadataRefresh = 200 * time.Millisecond
+		m := startMember(t, o)
+		m.awaitClaims(1)
+		id := m.held()[place{topic, 0}].TopicID
+		s, _ := m.generation()
+		require.NoError(t, commitOne(t, s, topic, 0, 5, "of the first"))
+		b.DeleteTopic(topic)
+		require.Eventually(t, func() bool {
+			states, err := m.group.client.lookup.topics(t.Context(), topic)
+			return err == nil && states[topic].Err != nil
+		}, patience, 20*time.Millisecond)
+		b.CreateTopic(topic, 1, nil)
+		m.awaitAssign(2)
+		claim := m.held()[place{topic, 0}]
+		require.NotEqual(t, id, claim.TopicID)
+		require.NotZero(t, claim.TopicID)
+	})
+}
+
+// other gives a node that does not coordinate the group.
+func other(b testkafka.Nodes, group string) int32 {
+	for _, id := range b.NodeIDs() {
+		if id != b.Coordinator(group) {
+			return id
+		}
+	}
+	panic("one node only")
+}
+
+func TestASilentBrokerHoldsUpNobody(t *testing.T) {
+	threeNodes(t, func(t *testing.T, b testkafka.Nodes) {
+		topic := testkafka.UniqueName(t)
+		n := spread(b, topic)
+		o := groupOptions(b, topic, topic)
+		o.MetadataRefresh = 500 * time.Millisecond
+		m := startMember(t, o)
+		m.awaitClaims(n)
+		silent := other(b, topic)
+		b.Freeze(silent)
+		defer b.Thaw(silent)
+		staysIn(t, m)
+		s, _ := m.generation()
+		require.NoError(t, commitOne(t, s, topic, 0, 1, ""))
+
+		began := time.Now()
+		second := startMember(t, o)
+		awaitOwners(t, n, m, second)
+		require.Less(t, time.Since(began), o.SessionTimeout+4*time.Second)
+		second.stop()
+		m.awaitClaims(n)
+	})
+}
+
+func TestTheGenerationGoesOnWhenTheCoordinatorMoves(t *testing.T) {
+	threeNodes(t, func(t *testing.T, b testkafka.Nodes) {
+		topic := testkafka.UniqueName(t)
+		n := spread(b, topic)
+		m := startMember(t, groupOptions(b, topic, topic))
+		m.awaitClaims(n)
+		s, assigns := m.generation()
+		before := b.Coordinator(topic)
+		b.MoveCoordinator(topic)
+		require.NotEqual(t, before, b.Coordinator(topic))
+		require.Eventually(t, func() bool { return commitOne(t, s, topic, 0, 1, "after") == nil }, patience, 50*time.Millisecond)
+		staysIn(t, m)
+		_, now := m.generation()
+		require.Equal(t, assigns, now)
+		require.True(t, m.group.Status().Joined)
+	})
+}
+
+func TestTheGenerationGoesOnWhenTheCoordinatorIsSilentForAWhile(t *testing.T) {
+	threeNodes(t, func(t *testing.T, b testkafka.Nodes) {
+		topic := testkafka.UniqueName(t)
+		n := spread(b, topic)
+		o := groupOptions(b, topic, topic)
+		m := startMember(t, o)
+		m.awaitClaims(n)
+		s, assigns := m.generation()
+		node := b.Coordinator(topic)
+		b.Freeze(node)
+		require.ErrorIs(t, commitOne(t, s, topic, 0, 1, ""), scheduler.ErrUnavailable)
+		b.Thaw(node)
+		require.Eventually(t, func() bool { return commitOne(t, s, topic, 0, 2, "") == nil }, patience, 50*time.Millisecond)
+		_, now := m.generation()
+		require.Equal(t, assigns, now, "the generation should go on")
+	})
+}
+
+func TestADroppedHeartbeatConnectionIsMadeAgain(t *testing.T) {
+	b := testkafka.Fake(t)
+	m, s, topic := joinedMember(t, b, 2)
+	_, assigns := m.generation()
+	dropped := make(chan struct{}, 10)
+	for range 5 {
+		b.ControlKey(int16(keyHeartbeat), func(kmsg.Request) (kmsg.Response, error, bool) {
+			dropped <- struct{}{}
+			return nil, errors.New("cut the connection"), true
+		})
+	}
+	for range 5 {
+		<-dropped
+	}
+	beats := watchKeys(b, keyHeartbeat)
+	require.Eventually(t, func() bool { return beats.Hits() > 1 }, patience, 10*time.Millisecond)
+	_, now := m.generation()
+	require.Equal(t, assigns, now)
+	require.NoError(t, commitOne(t, s, topic, 0, 1, ""))
+}
+
+// blockedPair starts two members, and makes the second's Release last until the
+// returned function is called: while it does, every join waits.
+func blockedPair(t *testing.T, b testkafka.Broker, change ...func(*recorder)) (first, second *member, topic string, open func()) {
+	t.Helper()
+	topic = testkafka.UniqueName(t)
+	b.CreateTopic(topic, 4, nil)
+	o := groupOptions(b, topic, topic)
+	o.RebalanceDrain = 14 * time.Second
+	gate := make(chan struct{})
+	first = startMember(t, o, change...)
+	first.awaitClaims(4)
+	second = startMember(t, o, func(r *recorder) {
+		r.release = func(ctx context.Context, _ scheduler.Session, _ []scheduler.Claim) {
+			select {
+			case <-gate:
+			case <-ctx.Done():
+			}
+		}
+	})
+	awaitOwners(t, 4, first, second)
+	closed := false
+	open = func() {
+		if !closed {
+			close(gate)
+			closed = true
+		}
+	}
+	t.Cleanup(open) // before the members are stopped
+	return first, second, topic, open
+}
+
+func TestTheOldGenerationMayCommitWhileTheGroupWaitsForAnother(t *testing.T) {
+	testkafka.Each(t, func(t *testing.T, b testkafka.Broker) {
+		first, second, topic, open := blockedPair(t, b)
+		old, assigns := first.generation()
+		var mine place
+		for mine = range first.held() {
+			break
+		}
+		o := groupOptions(b, topic, topic)
+		third := startMember(t, o)
+		require.Eventually(t, func() bool { return first.held() == nil && second.held() == nil }, patience, 5*time.Millisecond)
+		// The first waits in its join now, or is about to. Its old generation is good all the time.
+		for i := range int64(20) {
+			require.NoError(t, commitOne(t, old, topic, mine.partition, i, "old"))
+		}
+		open()
+		awaitOwners(t, 4, first, second, third)
+		_, now := first.generation()
+		require.Equal(t, assigns+1, now)
+		require.ErrorIs(t, commitOne(t, old, topic, mine.partition, 99, ""), scheduler.ErrFenced)
+		require.Equal(t, "old", testkafka.Committed(t, b, topic, topic)[mine.partition].Metadata)
+	})
+}
+
+func TestStoppingWhileAJoinIsAwaitedIsQuickAndLeaves(t *testing.T) {
+	testkafka.Each(t, func(t *testing.T, b testkafka.Broker) {
+		released := make(chan error, 16)
+		first, second, topic, open := blockedPair(t, b, func(r *recorder) {
+			r.release = func(_ context.Context, s scheduler.Session, claims []scheduler.Claim) {
+				for _, c := range claims {
+					released <- commitOne(r.t, s, c.Topic, c.Partition, 1, "the last")
+				}
+			}
+		})
+		held := len(first.held())
+		third := startMember(t, groupOptions(b, topic, topic))
+		require.Eventually(t, func() bool { return len(released) == held }, patience, 5*time.Millisecond)
+
+		began := time.Now()
+		third.stop()
+		require.NoError(t, third.err)
+		require.Less(t, time.Since(began), 2*time.Second, "one that never had anything")
+		began = time.Now()
+		first.stop()
+		require.NoError(t, first.err)
+		require.Less(t, time.Since(began), 2*time.Second, "one that had a generation")
+		require.Len(t, released, 2*held, "what was done meanwhile is committed again before it leaves")
+		for range 2 * held {
+			require.NoError(t, <-released)
+		}
+
+		open()
+		began = time.Now()
+		second.awaitClaims(4)
+		require.Less(t, time.Since(began), 4*time.Second, "nobody waits for sessions of those who left")
+	})
+}
+
+func TestStoppingNeverWaitsForBrokersThatAreGone(t *testing.T) {
+	for name, tc := range map[string]func(t *testing.T, b *testkafka.FakeCluster, m *member){
+		"closed": func(_ *testing.T, b *testkafka.FakeCluster, _ *member) { b.Close() },
+		"closed for long": func(t *testing.T, b *testkafka.FakeCluster, m *member) {
+			b.Close()
+			require.Eventually(t, func() bool { return m.group.Status().LastError != "" }, patience, 5*time.Millisecond)
+		},
+		"silent": func(t *testing.T, b *testkafka.FakeCluster, m *member) {
+			silent := make(chan struct{}, 100)
+			b.Control(func(kmsg.Request) (kmsg.Response, error, bool) {
+				b.KeepControl()
+				select {
+				case silent <- struct{}{}:
+				default:
+				}
+				return nil, nil, true
+			})
+			<-silent
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := testkafka.Fake(t)
+			m, _, _ := joinedMember(t, b, 2)
+			tc(t, b, m)
+			began := time.Now()
+			m.stop()
+			require.NoError(t, m.err)
+			require.Less(t, time.Since(began), 3*time.Second)
+		})
+	}
+}
+
+func TestStoppingBeforeAnyBrokerWasReachedIsQuick(t *testing.T) {
+	o := groupOptions(endpoint{"127.0.0.1:1"}, "g", "t")
+	m := startMember(t, o)
+	require.Eventually(t, func() bool { return m.group.Status().LastError != "" }, patience, 5*time.Millisecond)
+	began := time.Now()
+	m.stop()
+	require.NoError(t, m.err)
+	require.Less(t, time.Since(began), time.Second)
+}
+
+type endpoint []string
+
+// Addrs implements testkafka.Endpoint.
+func (e endpoint) Addrs() []string { return e }
+
+func TestAFailedSetUpOfClaimsIsTriedAgainWhileTheSessionLasts(t *testing.T) {
+	b := testkafka.Fake(t)
+	topic := testkafka.UniqueName(t)
+	b.CreateTopic(topic, 2, nil)
+	stable := func(r kmsg.Request) bool { return r.(*kmsg.OffsetFetchRequest).RequireStable }
+	var faults []*kfake.FaultHandle
+	for _, err := range unstable {
+		faults = append(faults, b.Fault(kfake.Fault{Keys: []kmsg.Key{keyOffsetFetch}, Group: topic, Err: err, Count: 2, When: stable}))
+	}
+	m := startMember(t, groupOptions(b, topic, topic))
+	m.awaitClaims(2)
+	for i, f := range faults {
+		require.Positive(t, f.Hits(), unstable[i])
+	}
+	require.Equal(t, []string{"quiesce", "assign"}, m.history(), "no other join was needed")
+}
+
+func TestAFencedMemberJoinsAgain(t *testing.T) {
+	b := testkafka.Fake(t)
+	topic := testkafka.UniqueName(t)
+	b.CreateTopic(topic, 2, nil)
+	o := groupOptions(b, topic, topic)
+	o.SessionTimeout = 1500 * time.Millisecond
+	net := &frozenDialer{}
+	o.Dialer = net
+	m := startMember(t, o)
+	m.awaitClaims(2)
+	old, _ := m.generation()
+
+	net.freeze()
+	second := startMember(t, groupOptions(b, topic, topic))
+	second.awaitClaims(2)
+	net.thaw()
+	require.Eventually(t, func() bool { return errors.Is(commitOne(t, old, topic, 0, 1, ""), scheduler.ErrFenced) }, patience, 50*time.Millisecond)
+	awaitOwners(t, 2, m, second)
+	require.NoError(t, m.err)
+}

@@ -1,0 +1,278 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"delay-scheduler/delay"
+	"delay-scheduler/forward"
+)
+
+// produceKey is the request that all faults here are about.
+const produceKey = 0
+
+func fake(t *testing.T, opts ...kfake.Opt) *kfake.Cluster {
+	t.Helper()
+	c, err := kfake.NewCluster(opts...)
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return c
+}
+
+func TestOrderHoldsAndNothingIsLostOrDoubledWhileLeadersMove(t *testing.T) {
+	const n, keys = 20_000, 50
+	c := fake(t, kfake.NumBrokers(3), kfake.SeedTopics(12, "moving"))
+	p, acks := testProducer(t, c.ListenAddrs(), func(o *ProducerOptions) { o.MaxBatchRecords = 50 })
+	for i := range 20 {
+		produceNumbered(p, "moving", i*n/20, (i+1)*n/20, keys)
+		for part := range int32(12) {
+			require.NoError(t, c.MoveTopicPartition("moving", part, (part+int32(i))%3))
+		}
+		acks.wait(t, i*n/20, 20*time.Second)
+	}
+	got := acks.wait(t, n, 20*time.Second)
+	require.Equal(t, map[forward.Class]int{0: n}, classes(got))
+	requireTagsInOrder(t, got, n, keys)
+	requireOnce(t, readTopic(t, c.ListenAddrs(), "moving", n), n)
+	require.Positive(t, counter(t, p.loop.metrics.retries), "nothing was sent again: the leaders did not move in time")
+}
+
+// faults injects the same error into some produce requests, and wants everything
+// written once in spite of it.
+func TestWhatPassesIsSentAgainUntilItIsWrittenOnce(t *testing.T) {
+	for _, fault := range []*kerr.Error{
+		kerr.NotLeaderForPartition, kerr.LeaderNotAvailable, kerr.NotEnoughReplicas, kerr.KafkaStorageError,
+		kerr.RequestTimedOut, kerr.NotEnoughReplicasAfterAppend, kerr.UnknownServerError, kerr.CorruptMessage,
+		kerr.UnknownTopicOrPartition, kerr.OutOfOrderSequenceNumber, kerr.UnknownProducerID, kerr.InvalidProducerEpoch,
+	} {
+		t.Run(fault.Message, func(t *testing.T) {
+			const n, keys = 2000, 20
+			c := fake(t, kfake.NumBrokers(2), kfake.SeedTopics(4, "faulty"))
+			h := c.Fault(kfake.Fault{Keys: []kmsg.Key{produceKey}, Topic: "faulty", Err: fault, Count: 2})
+			p, acks := testProducer(t, c.ListenAddrs(), func(o *ProducerOptions) { o.MaxBatchRecords = 100 })
+			produceNumbered(p, "faulty", 0, n, keys)
+			got := acks.wait(t, n, 20*time.Second)
+			require.Equal(t, map[forward.Class]int{0: n}, classes(got))
+			requireTagsInOrder(t, got, n, keys)
+			requireOnce(t, readTopic(t, c.ListenAddrs(), "faulty", n), n)
+			require.Equal(t, 2, h.Hits())
+		})
+	}
+}
+
+func TestDroppedConnectionsCostNothing(t *testing.T) {
+	const n, keys = 5000, 20
+	c := fake(t, kfake.NumBrokers(2), kfake.SeedTopics(4, "dropped"))
+	requests := 0
+	c.ControlKey(produceKey, func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		requests++
+		return nil, errors.New("dropped by the test"), requests%3 == 1 && requests < 30
+	})
+	p, acks := testProducer(t, c.ListenAddrs(), func(o *ProducerOptions) { o.MaxBatchRecords = 50 })
+	produceNumbered(p, "dropped", 0, n, keys)
+	got := acks.wait(t, n, 20*time.Second)
+	require.Equal(t, map[forward.Class]int{0: n}, classes(got))
+	requireTagsInOrder(t, got, n, keys)
+	requireOnce(t, readTopic(t, c.ListenAddrs(), "dropped", n), n)
+	require.Positive(t, counter(t, p.loop.metrics.disconnected))
+}
+
+func TestWhatIsCertainlyUnwrittenComesBackInOrderWithItsNumbers(t *testing.T) {
+	const n = 300
+	c := fake(t, kfake.SeedTopics(1, "short"))
+	h := c.Fault(kfake.Fault{Keys: []kmsg.Key{produceKey}, Err: kerr.NotEnoughReplicas, Count: -1})
+	p, acks := testProducer(t, c.ListenAddrs(), func(o *ProducerOptions) { o.MaxBatchRecords, o.Patience = 50, 300*time.Millisecond })
+	produceNumbered(p, "short", 0, n, 1)
+	got := acks.wait(t, n, 10*time.Second)
+	require.Equal(t, map[forward.Class]int{forward.Transient: n}, classes(got))
+	requireTagsInOrder(t, got, n, 1)
+	require.ErrorContains(t, got[0].Err, "short/0")
+	for _, a := range got {
+		require.False(t, a.Uncertain)
+	}
+
+	// Until the lane has seen it, everything else comes back as well.
+	produceNumbered(p, "short", n, n+10, 1)
+	require.Equal(t, map[forward.Class]int{forward.Transient: n + 10}, classes(acks.wait(t, n+10, 10*time.Second)))
+
+	h.Remove()
+	require.Nil(t, p.Resolve(t.Context(), "short"))
+	produceNumbered(p, "short", 0, n, 1)
+	got = acks.wait(t, 2*n+10, 10*time.Second)
+	require.Equal(t, map[forward.Class]int{forward.Transient: n + 10, 0: n}, classes(got))
+	requireOnce(t, readTopic(t, c.ListenAddrs(), "short", n), n)
+	require.Zero(t, counter(t, p.loop.metrics.resequenced), "the sequence had a gap")
+}
+
+func TestWhatMayBeWrittenIsNeverGivenBack(t *testing.T) {
+	const n = 30
+	c := fake(t, kfake.SeedTopics(1, "unsure"))
+	// Applied and answered with a time-out; then refused for much longer than we are patient.
+	applied := c.Fault(kfake.Fault{Keys: []kmsg.Key{produceKey}, Err: kerr.RequestTimedOut})
+	refused := c.Fault(kfake.Fault{Keys: []kmsg.Key{produceKey}, Err: kerr.NotEnoughReplicas, Count: -1})
+	p, acks := testProducer(t, c.ListenAddrs(), func(o *ProducerOptions) { o.Patience = 10 * time.Millisecond })
+	produceNumbered(p, "unsure", 0, n, 1)
+	require.NoError(t, applied.Wait(t.Context(), 1))
+	require.NoError(t, refused.Wait(t.Context(), 5))
+	require.Empty(t, acks.all())
+	refused.Remove()
+	require.Equal(t, map[forward.Class]int{0: n}, classes(acks.wait(t, n, 10*time.Second)))
+	requireOnce(t, readTopic(t, c.ListenAddrs(), "unsure", n), n)
+}
+
+func TestARefusedTopicComesBackAtOnceAndTheOthersGoOn(t *testing.T) {
+	for _, c := range []struct {
+		fault *kerr.Error
+		class forward.Class
+	}{
+		{kerr.TopicAuthorizationFailed, forward.NotAuthorized},
+		{kerr.UnsupportedCompressionType, forward.Transient},
+		{kerr.InvalidTopicException, forward.UnknownTopic},
+	} {
+		t.Run(c.fault.Message, func(t *testing.T) {
+			cluster := fake(t, kfake.SeedTopics(2, "refused", "open"))
+			cluster.Fault(kfake.Fault{Keys: []kmsg.Key{produceKey}, Topic: "refused", Err: c.fault, Count: -1})
+			p, acks := testProducer(t, cluster.ListenAddrs(), nil)
+			produceNumbered(p, "refused", 0, 100, 5)
+			produceNumbered(p, "open", 0, 100, 5)
+			got := acks.wait(t, 200, 10*time.Second)
+			require.Equal(t, map[forward.Class]int{0: 100, c.class: 100}, classes(got))
+			requireOnce(t, readTopic(t, cluster.ListenAddrs(), "open", 100), 100)
+		})
+	}
+}
+
+func TestAnUnknownTopicComesBackAndIsWrittenOnceItExists(t *testing.T) {
+	c := fake(t, kfake.SeedTopics(1, "known"))
+	p, acks := testProducer(t, c.ListenAddrs(), nil)
+	refusal := p.Resolve(t.Context(), "later")
+	require.NotNil(t, refusal)
+	require.Equal(t, forward.UnknownTopic, refusal.Class)
+	require.ErrorContains(t, refusal, "later")
+
+	produceNumbered(p, "later", 0, 50, 5)
+	produceNumbered(p, "known", 0, 50, 5)
+	got := acks.wait(t, 100, 10*time.Second)
+	require.Equal(t, map[forward.Class]int{0: 50, forward.UnknownTopic: 50}, classes(got))
+
+	createTopic(t, c.ListenAddrs(), "later", 3, nil)
+	require.Nil(t, p.Resolve(t.Context(), "later"))
+	produceNumbered(p, "later", 0, 50, 5)
+	require.Equal(t, map[forward.Class]int{0: 100, forward.UnknownTopic: 50}, classes(acks.wait(t, 150, 10*time.Second)))
+	requireOnce(t, readTopic(t, c.ListenAddrs(), "later", 50), 50)
+}
+
+func TestADeletedTopicComesBackAndOneOfTheSameNameIsWritten(t *testing.T) {
+	c := fake(t, kfake.NumBrokers(2), kfake.SeedTopics(8, "deleted"))
+	p, acks := testProducer(t, c.ListenAddrs(), nil)
+	produceNumbered(p, "deleted", 0, 50, 10)
+	acks.wait(t, 50, 10*time.Second)
+	deleteTopic(t, c.ListenAddrs(), "deleted")
+	produceNumbered(p, "deleted", 0, 50, 10)
+	got := acks.wait(t, 100, 15*time.Second)
+	require.Equal(t, map[forward.Class]int{0: 50, forward.UnknownTopic: 50}, classes(got))
+
+	createTopic(t, c.ListenAddrs(), "deleted", 2, nil)
+	require.Nil(t, p.Resolve(t.Context(), "deleted"))
+	produceNumbered(p, "deleted", 0, 50, 10)
+	require.Equal(t, map[forward.Class]int{0: 100, forward.UnknownTopic: 50}, classes(acks.wait(t, 150, 10*time.Second)))
+	requireOnce(t, readTopic(t, c.ListenAddrs(), "deleted", 50), 50)
+}
+
+func TestOneOversizeRecordFailsAlone(t *testing.T) {
+	const n, large = 400, 137
+	c := fake(t)
+	createTopic(t, c.ListenAddrs(), "limited", 1, map[string]string{"max.message.bytes": "20000"})
+	p, acks := testProducer(t, c.ListenAddrs(), func(o *ProducerOptions) { o.Linger = 100 * time.Millisecond })
+	var records []delay.Outgoing
+	for i := range n {
+		r := outgoing("limited", "k", i)
+		if i == large {
+			r.Value = make([]byte, 30_000)
+		}
+		records = append(records, r)
+	}
+	p.Produce("limited", records)
+	got := acks.wait(t, n, 20*time.Second)
+	require.Equal(t, map[forward.Class]int{0: n - 1, forward.TooLarge: 1}, classes(got))
+	requireTagsInOrder(t, got, n, 1)
+	require.NotNil(t, got[large].Err)
+	require.Len(t, readTopic(t, c.ListenAddrs(), "limited", n-1), n-1)
+	require.Zero(t, counter(t, p.loop.metrics.resequenced))
+}
+
+func TestRecordsThatTheBrokerNamesAreRefusedInTheirPlace(t *testing.T) {
+	const n = 40
+	c := fake(t, kfake.SeedTopics(1, "checked"))
+	c.ControlKey(produceKey, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		req := kreq.(*kmsg.ProduceRequest)
+		resp := req.ResponseKind().(*kmsg.ProduceResponse)
+		part := kmsg.NewProduceResponseTopicPartition()
+		part.ErrorCode = kerr.InvalidRecord.Code
+		for _, i := range []int32{0, 5, 6, n - 1} {
+			e := kmsg.NewProduceResponseTopicPartitionErrorRecord()
+			e.RelativeOffset = i
+			part.ErrorRecords = append(part.ErrorRecords, e)
+		}
+		topic := kmsg.NewProduceResponseTopic()
+		topic.Topic, topic.Partitions = "checked", []kmsg.ProduceResponseTopicPartition{part}
+		resp.Topics = append(resp.Topics, topic)
+		return resp, nil, true
+	})
+	p, acks := testProducer(t, c.ListenAddrs(), func(o *ProducerOptions) { o.Linger = 100 * time.Millisecond })
+	var records []delay.Outgoing
+	for i := range n {
+		records = append(records, outgoing("checked", "k", i))
+	}
+	p.Produce("checked", records)
+	got := acks.wait(t, n, 10*time.Second)
+	requireTagsInOrder(t, got, n, 1)
+	for i, a := range got {
+		require.Equal(t, i == 0 || i == 5 || i == 6 || i == n-1, a.Err != nil, i)
+	}
+	require.Equal(t, map[forward.Class]int{0: n - 4, forward.Rejected: 4}, classes(got))
+	require.Len(t, readTopic(t, c.ListenAddrs(), "checked", n-4), n-4)
+}
+
+func TestARejectedRecordWithoutAnIndexIsFoundByHalving(t *testing.T) {
+	const n = 33
+	c := fake(t, kfake.SeedTopics(1, "halved"))
+	c.Fault(kfake.Fault{Keys: []kmsg.Key{produceKey}, Err: kerr.InvalidTimestamp, Count: -1, When: func(kreq kmsg.Request) bool {
+		var b kmsg.RecordBatch
+		req := kreq.(*kmsg.ProduceRequest)
+		return b.ReadFrom(req.Topics[0].Partitions[0].Records) == nil && b.FirstTimestamp <= 1_000_021 && b.MaxTimestamp >= 1_000_021
+	}})
+	p, acks := testProducer(t, c.ListenAddrs(), func(o *ProducerOptions) { o.Linger = 100 * time.Millisecond })
+	var records []delay.Outgoing
+	for i := range n {
+		r := outgoing("halved", "k", i)
+		r.Timestamp = 1_000_000 + int64(i)
+		records = append(records, r)
+	}
+	p.Produce("halved", records)
+	got := acks.wait(t, n, 10*time.Second)
+	require.Equal(t, map[forward.Class]int{0: n - 1, forward.Rejected: 1}, classes(got))
+	requireTagsInOrder(t, got, n, 1)
+	require.NotNil(t, got[21].Err)
+	require.Len(t, readTopic(t, c.ListenAddrs(), "halved", n-1), n-1)
+}
+
+func TestResolveSaysWhatIsTheMatter(t *testing.T) {
+	c := fake(t, kfake.NumBrokers(2), kfake.SeedTopics(1, "there", "forbidden"))
+	c.Fault(kfake.Fault{Keys: []kmsg.Key{3}, Topic: "forbidden", Err: kerr.TopicAuthorizationFailed, Count: -1})
+	p, _ := testProducer(t, c.ListenAddrs(), nil)
+	require.Nil(t, p.Resolve(t.Context(), "there"))
+	require.Equal(t, forward.NotAuthorized, p.Resolve(t.Context(), "forbidden").Class)
+	require.Equal(t, forward.UnknownTopic, p.Resolve(t.Context(), "missing").Class)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.Equal(t, forward.Transient, p.Resolve(ended, "there").Class)
+}

@@ -1,0 +1,201 @@
+package kafka
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"delay-scheduler/forward"
+)
+
+// refusalLapse is how long records come back at once after a trouble if nobody asks.
+// A lane hears of it within microseconds; this is for one that is held up.
+const refusalLapse = time.Second
+
+// lingerer is an open batch that waits for company. The batch may have left and been
+// used again since; its first record then came at another time.
+type lingerer struct {
+	batch *produceBatch
+	first time.Time
+}
+
+// touch notes that a partition has got records.
+func (l *produceLoop) touch(p *producePartition) {
+	if !p.touched {
+		p.touched = true
+		l.touched = append(l.touched, p)
+	}
+}
+
+// pump lets the partition's next batch leave, or notes what keeps it.
+func (l *produceLoop) pump(p *producePartition, now time.Time) {
+	if p.inflight != nil || p.ready {
+		return
+	}
+	b := l.nextOf(p)
+	switch {
+	case b == nil:
+		delete(l.blocked, p)
+	case b == p.open && l.waits(b, now):
+		if !b.lingering {
+			b.lingering = true
+			l.lingering = append(l.lingering, lingerer{b, b.first})
+		}
+	default:
+		if err, class := l.hindrance(p, b, now); err != nil {
+			l.block(p, err, class, now)
+			return
+		}
+		delete(l.blocked, p)
+		p.node.enqueue(p)
+	}
+}
+
+// nextOf is the partition's next batch. Records that are refused already end here, in
+// their place.
+func (l *produceLoop) nextOf(p *producePartition) *produceBatch {
+	for {
+		b := p.head()
+		if b == nil || b.refused == nil {
+			return b
+		}
+		p.take()
+		l.settle(b, b.refused, false)
+	}
+}
+
+// waits says whether an open batch should wait for company.
+func (l *produceLoop) waits(b *produceBatch, now time.Time) bool {
+	return !l.closing && now.Sub(b.first) < l.opts.Linger
+}
+
+// endLingering lets those leave that had no company in time.
+func (l *produceLoop) endLingering(now time.Time) {
+	n := 0
+	for _, w := range l.lingering {
+		current := w.batch.lingering && w.batch.first.Equal(w.first)
+		if current && l.waits(w.batch, now) {
+			break
+		}
+		n++
+		if current {
+			w.batch.lingering = false
+			l.pump(w.batch.part, now)
+		}
+	}
+	l.lingering = slices.Delete(l.lingering, 0, n)
+}
+
+// hindrance says why the batch cannot be handed to a connection.
+func (l *produceLoop) hindrance(p *producePartition, b *produceBatch, now time.Time) (error, forward.Class) {
+	switch {
+	case p.node == nil && p.topic.absent.err != nil:
+		return p.topic.absent.err.Err, forward.UnknownTopic
+	case p.node == nil:
+		return errNoLeader, forward.Transient
+	case now.Before(p.trouble.retryAt):
+		return p.trouble.err, p.trouble.class
+	case !b.sequenced && p.id.generation == 0 && l.identity.generation == 0:
+		return l.identityHindrance()
+	}
+	return nil, 0
+}
+
+// block notes that a partition has something to send and cannot.
+func (l *produceLoop) block(p *producePartition, err error, class forward.Class, now time.Time) {
+	l.blocked[p] = struct{}{}
+	p.trouble.note(err, class, now)
+	if p.node == nil {
+		l.want(p.topic, now)
+	}
+}
+
+// note keeps when the trouble began and what it is now.
+func (t *produceTrouble) note(err error, class forward.Class, now time.Time) {
+	if t.since.IsZero() {
+		t.since = now
+	}
+	t.err, t.class = err, class
+}
+
+// retryAfter is the wait after so many failures in a row.
+func retryAfter(failed int) time.Duration {
+	return min(firstBackoff<<min(failed, 10), lastBackoff)
+}
+
+// scan looks after what is hindered: retries what is due, gives back what has been
+// hindered for too long.
+func (l *produceLoop) scan(now time.Time) {
+	l.nextScan = now.Add(scanEvery)
+	for p := range l.blocked {
+		if !l.tired(p, now) {
+			l.pump(p, now)
+		}
+	}
+	for _, n := range l.nodes {
+		if n.fast == nil || !n.fast.up {
+			l.fret(n.ready, n.hindrance(), now)
+		}
+		if len(n.slowReady) > 0 {
+			l.fret(n.slowReady, errSlowBusy, now)
+		}
+	}
+	for t := range l.waiting {
+		l.scanTopic(t, now)
+	}
+}
+
+// fret notes the trouble of partitions that wait for a connection.
+func (l *produceLoop) fret(waiting []*producePartition, err error, now time.Time) {
+	for _, p := range slices.Clone(waiting) {
+		if p.ready && p.head() != nil {
+			p.trouble.note(err, forward.Transient, now)
+			l.tired(p, now)
+		}
+	}
+}
+
+// tired gives everything back that a partition holds, if it has been hindered for
+// longer than our patience and what is first in line is certainly in no log.
+func (l *produceLoop) tired(p *producePartition, now time.Time) bool {
+	b := p.head()
+	if b == nil || p.inflight != nil || p.trouble.since.IsZero() || now.Sub(p.trouble.since) < l.opts.Patience {
+		return false
+	}
+	if b.attempts > 0 || b.ambiguous && !p.gone {
+		return false
+	}
+	l.giveBack(p, wrapForward(p, p.trouble.class, p.trouble.err), now)
+	return true
+}
+
+// giveBack returns all that a partition holds, in order, and its sequence numbers.
+// Nothing may be in flight.
+func (l *produceLoop) giveBack(p *producePartition, err *forward.Error, now time.Time) {
+	n := 0
+	for b := p.take(); b != nil; b = p.take() {
+		p.unsequence(b)
+		n += len(b.records)
+		if b.refused != nil {
+			l.settle(b, b.refused, false)
+		} else {
+			l.settle(b, err, false)
+		}
+	}
+	delete(l.blocked, p)
+	p.ready = false
+	p.trouble = produceTrouble{}
+	p.refused = produceRefusal{err: err, until: now.Add(refusalLapse)}
+	if n > 0 {
+		l.metrics.givenBack.Add(float64(n))
+		l.log.Info("records given back", zap.String("topic", p.topic.name), zap.Int32("partition", p.index),
+			zap.Int("records", n), zap.Error(err.Err))
+	}
+}
+
+// wrapForward says what was being done.
+func wrapForward(p *producePartition, class forward.Class, err error) *forward.Error {
+	return &forward.Error{Class: class, Err: fmt.Errorf("produce to %s/%d: %w", p.topic.name, p.index, err)}
+}

@@ -1,0 +1,227 @@
+package kafka
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// A request is answered only when all of its partitions are done, and a broker works
+// on a connection's requests one after the other. So one partition whose replicas are
+// slow holds up whatever shares its request or stands behind it. We therefore watch for
+// the answer that is due next; when it is overdue, the connection is retired: it keeps
+// what is unanswered, everything is sent again on another connection (the brokers know
+// the sequences, so only one attempt counts), and the topics of the overdue request
+// travel on connections of their own until they have been quick for a while.
+
+const (
+	// slowestRate is how slowly a broker may take a request without being suspected.
+	slowestRate = 10 << 20 // bytes a second
+	// retireEvery and retiredMost keep a broker that is slow as a whole from being
+	// showered with connections and resends.
+	retireEvery = time.Second
+	retiredMost = 2
+	// disbandAfter is how many times overdue a slow topic's request must be before its
+	// partitions are told apart.
+	disbandAfter = 4
+	// firstPenalty and lastPenalty are how long something must be quick to count as well:
+	// longer for what keeps falling back.
+	firstPenalty = time.Second
+	lastPenalty  = time.Minute
+	// relapseWithin is when being slow again counts as falling back.
+	relapseWithin = 5 * time.Minute
+)
+
+// produceHealth says whether something has to keep away from the others.
+type produceHealth struct {
+	slow    bool
+	quick   time.Time // first quick answer of the present run; zero: none
+	penalty time.Duration
+	ended   time.Time // when it was last found well
+}
+
+// suspect begins or prolongs the isolation.
+func (h *produceHealth) suspect(now time.Time) {
+	h.quick = time.Time{}
+	if h.slow {
+		return
+	}
+	if h.penalty == 0 || now.Sub(h.ended) > relapseWithin {
+		h.penalty = firstPenalty
+	} else {
+		h.penalty = min(2*h.penalty, lastPenalty)
+	}
+	h.slow = true
+}
+
+// answered takes an answer and says whether it ends the isolation.
+func (h *produceHealth) answered(quick bool, now time.Time) bool {
+	switch {
+	case !h.slow:
+	case !quick:
+		h.quick = time.Time{}
+	case h.quick.IsZero():
+		h.quick = now
+	case now.Sub(h.quick) >= h.penalty:
+		h.slow, h.ended = false, now
+		return true
+	}
+	return false
+}
+
+// produceBaseline is the least time that a broker needed for one of the latest
+// requests: the way there and back on a long line, or what a busy broker takes.
+type produceBaseline struct {
+	latest [16]time.Duration
+	n      int
+}
+
+func (b *produceBaseline) add(d time.Duration) {
+	b.latest[b.n%len(b.latest)] = d
+	b.n++
+}
+
+func (b *produceBaseline) least() time.Duration {
+	least := time.Duration(0)
+	for i := range min(b.n, len(b.latest)) {
+		if i == 0 || b.latest[i] < least {
+			least = b.latest[i]
+		}
+	}
+	return least
+}
+
+// overdueAfter is how long a request may take before it is suspected.
+func (n *produceNode) overdueAfter(r *produceRequest, o *ProducerOptions) time.Duration {
+	return o.SlowAfter + 2*n.baseline.least() + time.Duration(r.bytes)*time.Second/slowestRate
+}
+
+// nextWatch is when watch has something to do.
+func (n *produceNode) nextWatch(o *ProducerOptions) (time.Time, bool) {
+	var next time.Time
+	consider := func(t time.Time) {
+		if next.IsZero() || t.Before(next) {
+			next = t
+		}
+	}
+	if c := n.fast; c != nil && len(c.sent) > 0 {
+		t := c.headSince().Add(n.overdueAfter(c.sent[0], o))
+		if t.Before(n.watchAgain) {
+			t = n.watchAgain
+		}
+		consider(t)
+	}
+	for _, c := range n.slow {
+		if len(c.sent) > 0 && len(c.sent[0].parts) > 1 && !c.sent[0].disbanded {
+			consider(c.headSince().Add(disbandAfter * n.overdueAfter(c.sent[0], o)))
+		}
+	}
+	return next, !next.IsZero()
+}
+
+// watch looks for overdue answers.
+func (l *produceLoop) watch(n *produceNode, now time.Time) {
+	if c := n.fast; c != nil && len(c.sent) > 0 && !now.Before(n.watchAgain) &&
+		now.Sub(c.headSince()) >= n.overdueAfter(c.sent[0], &l.opts) {
+		if n.mayRetire(now) {
+			l.retire(c, now)
+		} else {
+			n.watchAgain = now.Add(l.opts.SlowAfter)
+		}
+	}
+	for _, c := range n.slow {
+		if len(c.sent) > 0 && len(c.sent[0].parts) > 1 && !c.sent[0].disbanded &&
+			now.Sub(c.headSince()) >= disbandAfter*n.overdueAfter(c.sent[0], &l.opts) {
+			l.disband(c.sent[0], now)
+		}
+	}
+}
+
+// mayRetire says whether retiring the connection helps anybody.
+func (n *produceNode) mayRetire(now time.Time) bool {
+	others := len(n.ready)
+	for _, r := range n.fast.sent {
+		others += len(r.parts)
+	}
+	return others > 1 && len(n.retired) < retiredMost && now.Sub(n.lastRetire) >= retireEvery
+}
+
+// retire takes everything off a connection whose next answer is overdue.
+func (l *produceLoop) retire(c *produceConn, now time.Time) {
+	n := c.node
+	n.lastRetire = now
+	n.fast = nil
+	n.retired = append(n.retired, c)
+	l.metrics.isolated.Inc()
+	l.log.Info("an acknowledgement is overdue, its topics get a connection of their own",
+		zap.Int32("broker", n.id), zap.String("topic", c.sent[0].parts[0].batch.part.topic.name),
+		zap.Int("partitions", len(c.sent[0].parts)), zap.Duration("after", now.Sub(c.headSince())))
+	for i := range c.sent[0].parts {
+		t := c.sent[0].parts[i].batch.part.topic
+		if n.sick[t] == nil {
+			n.sick[t] = new(produceHealth)
+		}
+		n.sick[t].suspect(now)
+		// Their leader may be the one that is in trouble.
+		l.want(t, now)
+	}
+	unanswered := c.sent[:0:0]
+	for _, r := range c.sent {
+		revoked := r.revoke()
+		if !revoked {
+			unanswered = append(unanswered, r)
+		}
+		l.sendAgain(r, revoked, now)
+	}
+	c.sent = unanswered
+	n.resort()
+	if len(c.sent) == 0 {
+		l.drop(c)
+	}
+}
+
+// disband tells the partitions of a slow topic apart.
+func (l *produceLoop) disband(r *produceRequest, now time.Time) {
+	r.disbanded = true
+	for i := range r.parts {
+		r.parts[i].batch.part.health.suspect(now)
+	}
+	l.sendAgain(r, false, now)
+	r.conn.node.resort()
+}
+
+// sendAgain queues the batches of a request for another attempt. Revoked: the first
+// one was not made.
+func (l *produceLoop) sendAgain(r *produceRequest, revoked bool, now time.Time) {
+	for i := range r.parts {
+		a := &r.parts[i]
+		if revoked {
+			a.batch.attempts--
+		}
+		if p := a.batch.part; !a.batch.settled && p.inflight == a.batch {
+			l.again(p)
+			l.pump(p, now)
+		}
+	}
+}
+
+// heed takes what an answer says about the health of what was in the request. What
+// comes late on a retired connection says nothing new.
+func (l *produceLoop) heed(r *produceRequest, took time.Duration, now time.Time) {
+	n := r.conn.node
+	if !r.conn.slow {
+		return
+	}
+	quick := took < n.overdueAfter(r, &l.opts)
+	changed := false
+	for i := range r.parts {
+		p := r.parts[i].batch.part
+		changed = p.health.answered(quick, now) || changed
+		if h := n.sick[p.topic]; h != nil {
+			changed = h.answered(quick, now) || changed
+		}
+	}
+	if changed {
+		n.resort()
+	}
+}

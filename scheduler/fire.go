@@ -1,0 +1,120 @@
+package scheduler
+
+import (
+	"time"
+
+	"delay-scheduler/bucket"
+	"delay-scheduler/delay"
+)
+
+// maySend says whether records may leave now. The lease ends well before the group
+// could have given the partition to somebody else: a produce request is not fenced.
+func (p *partition) maySend(clockHeld bool, boot time.Duration) bool {
+	if clockHeld || boot >= p.lease {
+		return false
+	}
+	switch p.phase {
+	case running:
+		return true
+	case lingering:
+		// One chunk at a time, each committed before the next: what the next owner
+		// could repeat is at most one chunk.
+		return p.port.InFlight() == 0 && !p.commits.inFlight && !p.commits.dirty
+	}
+	return false
+}
+
+// fire pops a chunk of what is due and offers every lane what waits for it. A lane
+// that takes nothing is offered it again in the next turn, at the latest after
+// maxTimer, so a lost signal costs a second and not the record.
+func (p *partition) fire(now int64) {
+	p.due = p.index.PopDue(now+faultEarly, chunk, p.due[:0])
+	for i := range p.due {
+		e := &p.due[i]
+		l := p.lanes.byID[e.Lane]
+		p.tracker.Due(e.Offset, e.Due, l.hash)
+		l.push(*e)
+		p.queue(l)
+	}
+	p.more = p.more || (len(p.due) == chunk && p.phase == running)
+	clear(p.due)
+	still := p.waiters[:0]
+	for _, l := range p.waiters {
+		p.send(l)
+		if l.queued = l.waiting() > 0; l.queued {
+			still = append(still, l)
+		}
+	}
+	clear(p.waiters[len(still):])
+	p.waiters = still
+}
+
+// queue lists a lane among those for which records wait.
+func (p *partition) queue(l *lane) {
+	if !l.queued {
+		l.queued = true
+		p.waiters = append(p.waiters, l)
+	}
+}
+
+func (p *partition) send(l *lane) {
+	for l.waiting() > 0 && l.inFlight < p.window {
+		batch := l.next(min(chunk, p.window-l.inFlight))
+		var n int
+		if l.dead {
+			n = p.port.SendDeadLetters(batch)
+		} else {
+			n = p.port.Send(l.target, batch)
+		}
+		whole := n == len(batch)
+		l.inFlight += n
+		if faultCommit {
+			for _, e := range batch[:n] {
+				p.tracker.Complete(e.Offset, e.Due, l.hash)
+			}
+		}
+		if n > 0 {
+			l.took(n)
+		}
+		if !whole || p.phase == lingering {
+			return
+		}
+	}
+}
+
+// over takes the end of one record that was handed over.
+func (p *partition) over(e bucket.Entry, o delay.Outcome) {
+	l := p.lanes.byID[e.Lane]
+	l.inFlight--
+	switch o {
+	case delay.Returned:
+		p.returned = append(p.returned, e)
+		return
+	case delay.InDoubt:
+		p.metrics.inDoubt.Inc()
+		return
+	case delay.Sent, delay.DeadLettered:
+	}
+	p.tracker.Complete(e.Offset, e.Due, l.hash)
+	p.account.Release(bucket.Cost(len(e.Message)))
+	p.lanes.done(l)
+	p.commits.dirty = true
+}
+
+// takeBack puts what came back in front of what waits.
+func (p *partition) takeBack() {
+	if len(p.returned) == 0 {
+		return
+	}
+	groups := map[uint32][]bucket.Entry{}
+	for _, e := range p.returned {
+		groups[e.Lane] = append(groups[e.Lane], e)
+	}
+	for id, entries := range groups {
+		l := p.lanes.byID[id]
+		l.giveBack(entries)
+		p.queue(l)
+	}
+	clear(p.returned)
+	p.returned = p.returned[:0]
+}

@@ -1,0 +1,177 @@
+package scheduler
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+
+	"delay-scheduler/bucket"
+	"delay-scheduler/delay"
+)
+
+// accept takes over a batch; takeIn works through it in slices, so that a large one
+// does not delay what falls due meanwhile.
+func (p *partition) accept(b Batch) {
+	p.fetchState(b)
+	p.batch, p.at, p.have = b, 0, true
+}
+
+func (p *partition) fetchState(b Batch) {
+	switch was := p.fetched.err; {
+	case b.Err != nil && was == nil:
+		p.log.Warn("partition cannot be read", zap.Error(b.Err))
+	case b.Err == nil && was != nil:
+		p.log.Info("partition can be read again")
+	}
+	p.fetched.err = b.Err
+	if b.Err == nil {
+		p.fetched.logStart, p.fetched.logEnd = b.LogStart, b.LogEnd
+	}
+	if b.Lost > 0 {
+		p.metrics.lost.Add(float64(b.Lost))
+		p.log.Error("offsets are gone before they were read: retention or deletion", zap.Int64("offsets", b.Lost), zap.Int64("log_start", b.LogStart))
+	}
+	if b.Truncated {
+		p.metrics.truncated.Inc()
+		p.log.Error("the position is beyond the end of the log: truncated or restored; reading goes on at its end", zap.Int64("next", b.Next))
+	}
+}
+
+// takeIn indexes the next slice of the batch. When there is no room it closes the
+// stream and forgets the rest of the batch, because a batch that waits would hold a
+// whole fetch response in memory; reading resumes at that offset.
+func (p *partition) takeIn(wall time.Time, boot time.Duration) {
+	if p.stalled {
+		p.resumeReading()
+		return
+	}
+	if !p.have {
+		return
+	}
+	end := min(p.at+intakeChunk, len(p.batch.Records))
+	for ; p.at < end; p.at++ {
+		if !p.index1(&p.batch.Records[p.at], wall) {
+			p.stall(p.batch.Records[p.at].Offset)
+			return
+		}
+	}
+	if p.at < len(p.batch.Records) {
+		p.more = true
+		return
+	}
+	p.endBatch(wall, boot)
+}
+
+func (p *partition) endBatch(wall time.Time, boot time.Duration) {
+	b := &p.batch
+	if b.Err == nil {
+		p.started = true
+		if b.Next > p.tracker.Next() {
+			p.tracker.Advance(b.Next)
+			p.commits.dirty = true
+		}
+		if n := len(b.Records); n > 0 && b.Next >= b.LogEnd && b.Records[n-1].AppendTime {
+			p.s.watch.fresh(time.UnixMilli(b.Records[n-1].Timestamp), wall, boot)
+		}
+	}
+	if p.restoring && !p.tracker.Restoring() {
+		p.restoring = false
+		took := boot - p.restoreBegan
+		p.metrics.rebuild.Observe(took.Seconds())
+		p.log.Info("buckets rebuilt", zap.Duration("took", took), zap.Int("pending", p.tracker.Pending()))
+	}
+	p.batch, p.at, p.have = Batch{}, 0, false
+}
+
+func (p *partition) stall(next int64) {
+	p.stream.Close()
+	p.stream = nil
+	p.stalled = true
+	p.started = true
+	p.tracker.Advance(next)
+	p.batch, p.at, p.have = Batch{}, 0, false
+	p.metrics.stalls.Inc()
+	p.log.Warn("memory.budget is used up: reading waits until pending records leave", zap.Int64("next", next))
+}
+
+func (p *partition) resumeReading() {
+	if p.account.Used() > 0 {
+		if !p.account.Take(reopenRoom) {
+			return
+		}
+		p.account.Release(reopenRoom)
+	}
+	p.stalled = false
+	p.stream = p.s.parts.Log.Open(p.claim.Topic, p.claim.Partition, p.from())
+	p.log.Info("reading goes on", zap.Int64("next", p.from()))
+}
+
+// index1 takes one record in; false means that there is no room for it.
+func (p *partition) index1(rec *delay.Record, wall time.Time) bool {
+	req, ref := p.judge(rec)
+	if n := len(rec.Headers); faultDropHeader && n > 0 {
+		rec.Headers = rec.Headers[:n-1]
+	}
+	l, due := p.laneFor(&req, ref), req.Due
+	if ref != nil {
+		// A refused record leaves at once, under a key that is a function of the record.
+		due = max(rec.Timestamp, 0)
+	}
+	most := bucket.Cost(packedMost(rec, ref))
+	if !p.account.Take(most) {
+		p.lanes.release(l)
+		return false
+	}
+	fromRules := req.FromRules || (ref != nil && ref.FromRules)
+	if p.tracker.Read(rec.Offset, due, l.hash, fromRules) {
+		p.account.Release(most)
+		p.lanes.release(l)
+		p.metrics.skipped.Inc()
+		return true
+	}
+	if !rec.AppendTime && rec.Timestamp-wall.UnixMilli() > p.s.opts.MaxSkew.Milliseconds() {
+		p.metrics.future.Inc()
+	}
+	m := delay.Pack(rec, &req, ref)
+	p.account.Release(most - bucket.Cost(len(m)))
+	l.pending++
+	p.index.Add(bucket.Entry{Due: due, Offset: rec.Offset, Lane: l.id, Message: m})
+	return true
+}
+
+// packedMost is the most that a record can take when it is packed. It is charged
+// before it is known whether the record is pending at all, since packing one that
+// was done before the restart would be work for nothing.
+func packedMost(rec *delay.Record, ref *delay.Refusal) int {
+	n := 64 + len(rec.Key) + len(rec.Value)
+	for i := range rec.Headers {
+		n += 10 + len(rec.Headers[i].Key) + len(rec.Headers[i].Value)
+	}
+	if ref != nil {
+		n += 10 + len(ref.Reason) + len(ref.Detail)
+	}
+	return n
+}
+
+// judge says when and where a record goes, or why not.
+func (p *partition) judge(rec *delay.Record) (delay.Request, *delay.Refusal) {
+	req, ref := p.parser.Parse(rec)
+	if ref != nil || p.source.Policy == nil {
+		return req, ref
+	}
+	interval, why := p.source.Policy.Next(req.Attempt, delay.RetryIdentity(rec), req.Base, req.FirstFailure)
+	if why != "" {
+		return req, &delay.Refusal{Reason: delay.ReasonMaxRetryExceeded, Detail: why, FromRules: true}
+	}
+	if req.HasDue {
+		return req, nil
+	}
+	return req, p.parser.After(&req, interval)
+}
+
+func (p *partition) laneFor(req *delay.Request, ref *delay.Refusal) *lane {
+	if ref != nil {
+		return p.lanes.get(p.source.Rules.DeadLetter(p.claim.Topic), true)
+	}
+	return p.lanes.get(req.Target, false)
+}

@@ -1,0 +1,174 @@
+package scheduler
+
+import (
+	"fmt"
+	"time"
+)
+
+// PartitionStatus is a snapshot of one loop, at most statusEvery plus one turn old.
+type PartitionStatus struct {
+	Topic          string        `json:"topic"`
+	Partition      int32         `json:"partition"`
+	Phase          string        `json:"phase"`
+	Session        string        `json:"session"`
+	Pending        int           `json:"pending"`
+	Bytes          int64         `json:"bytes"`
+	InFlight       int           `json:"in_flight"`
+	Overdue        int           `json:"overdue"`           // due, and neither sent nor in flight
+	NextDue        int64         `json:"next_due_ms"`       // epoch ms; 0: nothing pending in the index
+	OldestOverdue  int64         `json:"oldest_overdue_ms"` // epoch ms of its due time; 0: none
+	Watermark      int64         `json:"watermark"`         // everything below is done
+	Position       int64         `json:"position"`          // next offset to be read
+	CompletedAbove int64         `json:"completed_above"`   // done above the watermark
+	LogStart       int64         `json:"log_start"`
+	LogEnd         int64         `json:"log_end"`
+	Fetch          string        `json:"fetch"` // reading, stalled: ..., or the error
+	Rebuilding     bool          `json:"rebuilding"`
+	Committed      int64         `json:"committed"`      // -1: nothing yet
+	CommitBytes    int           `json:"commit_bytes"`   // of the completed set
+	CommitDropped  int64         `json:"commit_dropped"` // completions that did not fit
+	CommitAge      time.Duration `json:"commit_age_ns"`  // since the last one that was taken
+	CommitError    string        `json:"commit_error,omitempty"`
+	stalled        bool
+	fetchErr       bool
+	leaseOver      bool
+	commitErrors   int
+	gone           bool
+}
+
+func (p *partition) publish(wall time.Time, boot time.Duration) {
+	if boot-p.shown < statusEvery && p.snapshot.Load() != nil {
+		return
+	}
+	p.shown = boot
+	now := wall.UnixMilli()
+	st := &PartitionStatus{
+		Topic: p.claim.Topic, Partition: p.claim.Partition, Phase: p.phase.String(),
+		Pending: p.tracker.Pending(), Bytes: p.account.Used(), InFlight: p.port.InFlight(),
+		Watermark: p.tracker.Low(), Position: p.tracker.Next(), CompletedAbove: p.tracker.Above(),
+		LogStart: p.fetched.logStart, LogEnd: p.fetched.logEnd, Fetch: "reading",
+		Rebuilding: p.restoring, Committed: p.claim.Committed,
+		CommitBytes: len(p.commits.sent.metadata), CommitDropped: p.commits.dropped,
+		stalled: p.stalled, fetchErr: p.fetched.err != nil, commitErrors: p.commits.errors, gone: p.phase == gone,
+		leaseOver: boot >= p.lease && p.phase == running,
+	}
+	if p.session != nil {
+		st.Session = p.session.ID()
+	}
+	if a := p.commits.accepted; a.session != nil {
+		st.Committed, st.CommitAge = a.offset, boot-a.at
+	}
+	if p.commits.lastErr != nil {
+		st.CommitError = p.commits.lastErr.Error()
+	}
+	switch {
+	case p.fetched.err != nil:
+		st.Fetch = p.fetched.err.Error()
+	case p.stalled:
+		st.Fetch = "stalled: memory.budget is used up"
+	}
+	p.backlog(st, now)
+	p.snapshot.Store(st)
+}
+
+// backlog fills in what is due and has not left.
+func (p *partition) backlog(st *PartitionStatus, now int64) {
+	if due, ok := p.index.NextDue(); ok {
+		st.NextDue = due
+		if due <= now {
+			st.OldestOverdue = due
+		}
+	}
+	for _, l := range p.waiters {
+		due, ok := l.oldest()
+		if !ok {
+			continue
+		}
+		st.Overdue += l.waiting()
+		if st.OldestOverdue == 0 || due < st.OldestOverdue {
+			st.OldestOverdue = due
+		}
+	}
+	if st.NextDue != 0 && st.NextDue <= now-overdueGrace {
+		// Due and still in the index: sends are held, or a long turn. Their number is
+		// not known without popping them, so one stands for all.
+		st.Overdue++
+	}
+}
+
+// Partitions gives a snapshot of all loops, by topic and partition.
+func (s *Scheduler) Partitions() []PartitionStatus {
+	var out []PartitionStatus
+	for _, p := range s.all() {
+		if st := p.snapshot.Load(); st != nil {
+			out = append(out, *st)
+		}
+	}
+	return out
+}
+
+// Trouble is something that degrades the process without stopping it.
+type Trouble struct {
+	Reason  string `json:"reason"`  // one of a fixed list; a metric label
+	Subject string `json:"subject"` // the part concerned
+	Detail  string `json:"detail"`
+}
+
+// Reasons for which the scheduler reports itself degraded.
+const (
+	TroubleBudget  = "budget"
+	TroubleFetch   = "fetch"
+	TroubleCommit  = "commit"
+	TroubleLease   = "lease"
+	TroubleGone    = "topic_deleted"
+	TroubleStuck   = "stuck"
+	TroubleJump    = "clock_jump"
+	TroubleBehind  = "clock_behind"
+	commitTroubles = 3 // refusals in a row before it is called trouble
+)
+
+// TroubleReasons lists all reasons, so that a metric can show those that are absent.
+func TroubleReasons() []string {
+	return []string{TroubleBudget, TroubleFetch, TroubleCommit, TroubleLease, TroubleGone, TroubleStuck, TroubleJump, TroubleBehind}
+}
+
+// Troubles lists what is wrong at the moment.
+func (s *Scheduler) Troubles() []Trouble {
+	var out []Trouble
+	if leap, behind := s.watch.state(); leap > 0 {
+		out = append(out, Trouble{TroubleJump, "clock", fmt.Sprintf("wall time leapt ahead by %v: sends are held until fresh records confirm it (clock.on_jump)", leap.Round(time.Second))})
+	} else if behind > 0 {
+		out = append(out, Trouble{TroubleBehind, "clock", fmt.Sprintf("the brokers' clocks are %v ahead of this machine's (clock.max_skew %v): records leave late", behind.Round(time.Second), s.opts.MaxSkew)})
+	}
+	boot := s.parts.Clock.Boot()
+	for _, p := range s.all() {
+		subject := fmt.Sprintf("%s/%d", p.claim.Topic, p.claim.Partition)
+		if idle := boot - time.Duration(p.turned.Load()); idle > stuckAfter {
+			out = append(out, Trouble{TroubleStuck, subject, fmt.Sprintf("the loop has not turned for %v", idle.Round(time.Second))})
+		}
+		if st := p.snapshot.Load(); st != nil {
+			out = append(out, st.troubles(subject)...)
+		}
+	}
+	return out
+}
+
+func (st *PartitionStatus) troubles(subject string) []Trouble {
+	var out []Trouble
+	if st.stalled {
+		out = append(out, Trouble{TroubleBudget, subject, fmt.Sprintf("memory.budget is used up: reading stands at offset %d of %d", st.Position, st.LogEnd)})
+	}
+	if st.fetchErr {
+		out = append(out, Trouble{TroubleFetch, subject, st.Fetch})
+	}
+	if st.commitErrors >= commitTroubles {
+		out = append(out, Trouble{TroubleCommit, subject, st.CommitError})
+	}
+	if st.leaseOver {
+		out = append(out, Trouble{TroubleLease, subject, "no commit was taken for too long: sends are held, since another process may own the partition"})
+	}
+	if st.gone {
+		out = append(out, Trouble{TroubleGone, subject, "the topic was deleted with records pending"})
+	}
+	return out
+}

@@ -1,0 +1,136 @@
+package scheduler
+
+import (
+	"cmp"
+	"slices"
+
+	"delay-scheduler/bucket"
+	"delay-scheduler/offset"
+)
+
+// lane is one target as a partition sees it: what is due and could not leave yet.
+// The records themselves are counted in pending while they are anywhere: in the
+// index, waiting, or in flight.
+type lane struct {
+	id       uint32
+	target   string
+	hash     uint64 // the completed set's name for the target
+	dead     bool   // a dead-letter topic, for records refused at intake
+	pending  int
+	inFlight int
+	queued   bool // among the partition's waiters
+
+	// again came back from the target and goes first; fresh is in the order in which
+	// it fell due. Records of one due time are read in offset order, so appending
+	// keeps them in that order.
+	again []bucket.Entry
+	fresh []bucket.Entry
+	head  int // of fresh
+}
+
+func (l *lane) waiting() int { return len(l.again) + len(l.fresh) - l.head }
+
+func (l *lane) push(e bucket.Entry) { l.fresh = append(l.fresh, e) }
+
+// giveBack puts records before all that wait, in the order of their dues.
+func (l *lane) giveBack(entries []bucket.Entry) {
+	l.again = append(l.again, entries...)
+	slices.SortFunc(l.again, func(a, b bucket.Entry) int {
+		return cmp.Or(cmp.Compare(a.Due, b.Due), cmp.Compare(a.Offset, b.Offset))
+	})
+}
+
+// next gives what is to be sent next, at most n records.
+func (l *lane) next(n int) []bucket.Entry {
+	if len(l.again) > 0 {
+		return l.again[:min(n, len(l.again))]
+	}
+	return l.fresh[l.head:min(l.head+n, len(l.fresh))]
+}
+
+// took removes the first n of what next gave.
+func (l *lane) took(n int) {
+	if len(l.again) > 0 {
+		clear(l.again[:n])
+		l.again = l.again[n:]
+		if len(l.again) == 0 {
+			l.again = nil
+		}
+		return
+	}
+	clear(l.fresh[l.head : l.head+n])
+	l.head += n
+	switch {
+	case l.head == len(l.fresh):
+		// A burst leaves a large array behind; a small one is worth keeping.
+		if cap(l.fresh) > 4096 {
+			l.fresh = nil
+		}
+		l.fresh, l.head = l.fresh[:0], 0
+	case l.head > 4096 && l.head > len(l.fresh)/2:
+		l.fresh = append([]bucket.Entry(nil), l.fresh[l.head:]...)
+		l.head = 0
+	}
+}
+
+// oldest gives the least due time that waits.
+func (l *lane) oldest() (int64, bool) {
+	switch {
+	case len(l.again) > 0:
+		return l.again[0].Due, true
+	case l.head < len(l.fresh):
+		return l.fresh[l.head].Due, true
+	}
+	return 0, false
+}
+
+// laneTable numbers a partition's targets. A number is reused once nothing is
+// pending for its target, so a producer that invents names cannot make it grow
+// beyond what is pending.
+type laneTable struct {
+	byName map[string]*lane
+	byID   []*lane
+	free   []uint32
+}
+
+func newLaneTable() *laneTable { return &laneTable{byName: map[string]*lane{}} }
+
+func (t *laneTable) get(target string, dead bool) *lane {
+	name := target
+	if dead {
+		name = "\x00" + target // a dead-letter topic may be a target as well
+	}
+	if l, ok := t.byName[name]; ok {
+		return l
+	}
+	l := &lane{target: target, dead: dead, hash: offset.LaneOf(target)}
+	if n := len(t.free); n > 0 {
+		l.id, t.free = t.free[n-1], t.free[:n-1]
+		t.byID[l.id] = l
+	} else {
+		l.id = uint32(len(t.byID))
+		t.byID = append(t.byID, l)
+	}
+	t.byName[name] = l
+	return l
+}
+
+// done counts a record of the lane as over and forgets the lane with its last one.
+func (t *laneTable) done(l *lane) {
+	l.pending--
+	t.release(l)
+}
+
+// release forgets a lane for which nothing is pending.
+func (t *laneTable) release(l *lane) {
+	if l.pending > 0 {
+		return
+	}
+	name := l.target
+	if l.dead {
+		name = "\x00" + name
+	}
+	delete(t.byName, name)
+	t.byID[l.id] = nil
+	t.free = append(t.free, l.id)
+}
