@@ -179,3 +179,5 @@ func distance(a, b string) int {
 	}
 	return row[len(b)]
 }
+
+func valueOf(c *Config) reflect.Value { return reflect.ValueOf(c).Elem() }

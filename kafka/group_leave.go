@@ -11,7 +11,7 @@ import (
 
 // leavePatience is how long a broker may take to hear that we leave. The group finds
 // out in any case when the session runs out.
-const leavePatience = time.Second
+const leavePatience = 500 * time.Millisecond
 
 // interrupt prepares a stop. The library is deaf to its context while it waits for a
 // join, which may be a minute; then its connection is cut. While a generation lasts

@@ -65,13 +65,18 @@ func (l *link) open(within time.Duration) error {
 // do runs one request. request returns errors of the connection only; any of them
 // makes the link useless, and the caller closes it.
 func (l *link) do(ctx context.Context, within time.Duration, request func(*sarama.Broker) error) error {
-	ctx, cancel := context.WithTimeout(ctx, within)
+	limit, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	stop := context.AfterFunc(ctx, l.wire.cut)
+	stop := context.AfterFunc(limit, l.wire.cut)
 	defer stop()
 	err := request(l.broker)
-	if err != nil && ctx.Err() != nil {
-		err = fmt.Errorf("broker %s: no answer within %v: %w", l.addr, within, errCut)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("broker %s: %w: %w", l.addr, errCut, context.Cause(ctx))
+	case limit.Err() != nil:
+		return fmt.Errorf("broker %s: no answer within %v: %w", l.addr, within, errCut)
 	}
 	return err
 }

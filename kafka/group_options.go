@@ -66,9 +66,9 @@ func (o GroupOptions) validateGroup() error {
 		errs = append(errs, errors.New("no rule for source topics is given"))
 	}
 	if len(errs) == 0 {
-		// The library's own rules, among them those for the instance id.
+		// The library knows which instance ids brokers take.
 		if err := o.groupConfig().Validate(); err != nil {
-			errs = append(errs, fmt.Errorf("group settings: %w", err))
+			errs = append(errs, fmt.Errorf("instance id %q: %w: check group.instance_id", o.InstanceID, err))
 		}
 	}
 	return errors.Join(errs...)

@@ -14,9 +14,22 @@ import (
 	"delay-scheduler/scheduler"
 )
 
-// threeNodes runs a test on clusters of three brokers.
-func threeNodes(t *testing.T, fn func(t *testing.T, b testkafka.Nodes)) {
-	testkafka.Each(t, func(t *testing.T, b testkafka.Broker) { fn(t, b.(testkafka.Nodes)) }, testkafka.WithBrokers(3))
+// One cluster of three brokers serves all that hurts a single one of them.
+func TestTroubleOfOneBrokerIsNotTheGroups(t *testing.T) {
+	testkafka.Each(t, func(t *testing.T, b testkafka.Broker) {
+		for _, tc := range []struct {
+			name string
+			run  func(*testing.T, testkafka.Nodes)
+		}{
+			{"a silent broker holds up nobody", silentBroker},
+			{"the generation goes on when the coordinator moves", coordinatorMoves},
+			{"the generation goes on when the coordinator is silent for a while", coordinatorSilent},
+			{"a partition that loses its leader disturbs nobody", losesLeader},
+			{"a partition without a leader is shared out like any other", leaderless},
+		} {
+			t.Run(tc.name, func(t *testing.T) { tc.run(t, b.(testkafka.Nodes)) })
+		}
+	}, testkafka.WithBrokers(3))
 }
 
 // spread creates a topic with a partition for each node and one more each.
@@ -41,35 +54,31 @@ func staysIn(t testing.TB, m *member) {
 	require.Same(t, s, now)
 }
 
-func TestALeaderlessPartitionIsSharedOutLikeAnyOther(t *testing.T) {
-	threeNodes(t, func(t *testing.T, b testkafka.Nodes) {
-		topic := testkafka.UniqueName(t)
-		n := spread(b, topic)
-		undo := b.Leaderless(topic, 1)
-		defer undo()
-		m := startMember(t, groupOptions(b, topic, topic))
-		m.awaitClaims(n)
-		require.Equal(t, int64(-1), m.held()[place{topic, 1}].Committed)
-		s, _ := m.generation()
-		require.NoError(t, commitOne(t, s, topic, 0, 1, ""))
-		staysIn(t, m)
-	})
+func leaderless(t *testing.T, b testkafka.Nodes) {
+	topic := testkafka.UniqueName(t)
+	n := spread(b, topic)
+	undo := b.Leaderless(topic, 1)
+	defer undo()
+	m := startMember(t, groupOptions(b, topic, topic))
+	m.awaitClaims(n)
+	require.Equal(t, int64(-1), m.held()[place{topic, 1}].Committed)
+	s, _ := m.generation()
+	require.NoError(t, commitOne(t, s, topic, 0, 1, ""))
+	staysIn(t, m)
 }
 
-func TestAPartitionThatLosesItsLeaderDisturbsNobody(t *testing.T) {
-	threeNodes(t, func(t *testing.T, b testkafka.Nodes) {
-		topic := testkafka.UniqueName(t)
-		n := spread(b, topic)
-		o := groupOptions(b, topic, topic)
-		o.MetadataRefresh = 500 * time.Millisecond
-		m := startMember(t, o)
-		m.awaitClaims(n)
-		undo := b.Leaderless(topic, 1)
-		defer undo()
-		staysIn(t, m)
-		second := startMember(t, o)
-		awaitOwners(t, n, m, second)
-	})
+func losesLeader(t *testing.T, b testkafka.Nodes) {
+	topic := testkafka.UniqueName(t)
+	n := spread(b, topic)
+	o := groupOptions(b, topic, topic)
+	o.MetadataRefresh = 500 * time.Millisecond
+	m := startMember(t, o)
+	m.awaitClaims(n)
+	undo := b.Leaderless(topic, 1)
+	defer undo()
+	staysIn(t, m)
+	second := startMember(t, o)
+	awaitOwners(t, n, m, second)
 }
 
 func TestADeletedTopicDisturbsNobody(t *testing.T) {
@@ -126,64 +135,58 @@ func other(b testkafka.Nodes, group string) int32 {
 	panic("one node only")
 }
 
-func TestASilentBrokerHoldsUpNobody(t *testing.T) {
-	threeNodes(t, func(t *testing.T, b testkafka.Nodes) {
-		topic := testkafka.UniqueName(t)
-		n := spread(b, topic)
-		o := groupOptions(b, topic, topic)
-		o.MetadataRefresh = 500 * time.Millisecond
-		m := startMember(t, o)
-		m.awaitClaims(n)
-		silent := other(b, topic)
-		b.Freeze(silent)
-		defer b.Thaw(silent)
-		staysIn(t, m)
-		s, _ := m.generation()
-		require.NoError(t, commitOne(t, s, topic, 0, 1, ""))
+func silentBroker(t *testing.T, b testkafka.Nodes) {
+	topic := testkafka.UniqueName(t)
+	n := spread(b, topic)
+	o := groupOptions(b, topic, topic)
+	o.MetadataRefresh = 500 * time.Millisecond
+	m := startMember(t, o)
+	m.awaitClaims(n)
+	silent := other(b, topic)
+	b.Freeze(silent)
+	defer b.Thaw(silent)
+	staysIn(t, m)
+	s, _ := m.generation()
+	require.NoError(t, commitOne(t, s, topic, 0, 1, ""))
 
-		began := time.Now()
-		second := startMember(t, o)
-		awaitOwners(t, n, m, second)
-		require.Less(t, time.Since(began), o.SessionTimeout+4*time.Second)
-		second.stop()
-		m.awaitClaims(n)
-	})
+	began := time.Now()
+	second := startMember(t, o)
+	awaitOwners(t, n, m, second)
+	require.Less(t, time.Since(began), o.SessionTimeout+4*time.Second)
+	second.stop()
+	m.awaitClaims(n)
 }
 
-func TestTheGenerationGoesOnWhenTheCoordinatorMoves(t *testing.T) {
-	threeNodes(t, func(t *testing.T, b testkafka.Nodes) {
-		topic := testkafka.UniqueName(t)
-		n := spread(b, topic)
-		m := startMember(t, groupOptions(b, topic, topic))
-		m.awaitClaims(n)
-		s, assigns := m.generation()
-		before := b.Coordinator(topic)
-		b.MoveCoordinator(topic)
-		require.NotEqual(t, before, b.Coordinator(topic))
-		require.Eventually(t, func() bool { return commitOne(t, s, topic, 0, 1, "after") == nil }, patience, 50*time.Millisecond)
-		staysIn(t, m)
-		_, now := m.generation()
-		require.Equal(t, assigns, now)
-		require.True(t, m.group.Status().Joined)
-	})
+func coordinatorMoves(t *testing.T, b testkafka.Nodes) {
+	topic := testkafka.UniqueName(t)
+	n := spread(b, topic)
+	m := startMember(t, groupOptions(b, topic, topic))
+	m.awaitClaims(n)
+	s, assigns := m.generation()
+	before := b.Coordinator(topic)
+	b.MoveCoordinator(topic)
+	require.NotEqual(t, before, b.Coordinator(topic))
+	require.Eventually(t, func() bool { return commitOne(t, s, topic, 0, 1, "after") == nil }, patience, 50*time.Millisecond)
+	staysIn(t, m)
+	_, now := m.generation()
+	require.Equal(t, assigns, now)
+	require.True(t, m.group.Status().Joined)
 }
 
-func TestTheGenerationGoesOnWhenTheCoordinatorIsSilentForAWhile(t *testing.T) {
-	threeNodes(t, func(t *testing.T, b testkafka.Nodes) {
-		topic := testkafka.UniqueName(t)
-		n := spread(b, topic)
-		o := groupOptions(b, topic, topic)
-		m := startMember(t, o)
-		m.awaitClaims(n)
-		s, assigns := m.generation()
-		node := b.Coordinator(topic)
-		b.Freeze(node)
-		require.ErrorIs(t, commitOne(t, s, topic, 0, 1, ""), scheduler.ErrUnavailable)
-		b.Thaw(node)
-		require.Eventually(t, func() bool { return commitOne(t, s, topic, 0, 2, "") == nil }, patience, 50*time.Millisecond)
-		_, now := m.generation()
-		require.Equal(t, assigns, now, "the generation should go on")
-	})
+func coordinatorSilent(t *testing.T, b testkafka.Nodes) {
+	topic := testkafka.UniqueName(t)
+	n := spread(b, topic)
+	o := groupOptions(b, topic, topic)
+	m := startMember(t, o)
+	m.awaitClaims(n)
+	s, assigns := m.generation()
+	node := b.Coordinator(topic)
+	b.Freeze(node)
+	require.ErrorIs(t, commitOne(t, s, topic, 0, 1, ""), scheduler.ErrUnavailable)
+	b.Thaw(node)
+	require.Eventually(t, func() bool { return commitOne(t, s, topic, 0, 2, "") == nil }, patience, 50*time.Millisecond)
+	_, now := m.generation()
+	require.Equal(t, assigns, now, "the generation should go on")
 }
 
 func TestADroppedHeartbeatConnectionIsMadeAgain(t *testing.T) {
@@ -273,6 +276,9 @@ func TestStoppingWhileAJoinIsAwaitedIsQuickAndLeaves(t *testing.T) {
 			}
 		})
 		held := len(first.held())
+		for len(released) > 0 {
+			require.NoError(t, <-released) // when the second joined
+		}
 		third := startMember(t, groupOptions(b, topic, topic))
 		require.Eventually(t, func() bool { return len(released) == held }, patience, 5*time.Millisecond)
 
@@ -379,4 +385,46 @@ func TestAFencedMemberJoinsAgain(t *testing.T) {
 	require.Eventually(t, func() bool { return errors.Is(commitOne(t, old, topic, 0, 1, ""), scheduler.ErrFenced) }, patience, 50*time.Millisecond)
 	awaitOwners(t, 2, m, second)
 	require.NoError(t, m.err)
+}
+
+func TestACrashOfOneMemberLeavesTheOthersTheirGenerationWhileTheGroupWaits(t *testing.T) {
+	testkafka.Each(t, func(t *testing.T, b testkafka.Broker) {
+		topic := testkafka.UniqueName(t)
+		b.CreateTopic(topic, 4, nil)
+		o := groupOptions(b, topic, topic)
+		survivor := startMember(t, o)
+		survivor.awaitClaims(4)
+		crashed := o
+		network := &frozenDialer{}
+		crashed.Dialer = network
+		dead := startMember(t, crashed)
+		awaitOwners(t, 4, survivor, dead)
+		old, assigns := survivor.generation()
+		var mine place
+		for mine = range survivor.held() {
+			break
+		}
+		network.freeze()
+		t.Cleanup(network.thaw)
+
+		replacement := startMember(t, o)
+		var longest time.Duration
+		last, commits := time.Now(), 0
+		require.Eventually(t, func() bool {
+			err := commitOne(t, old, topic, mine.partition, int64(commits), "")
+			if err == nil {
+				commits++
+				longest = max(longest, time.Since(last))
+				last = time.Now()
+			} else {
+				require.ErrorIs(t, err, scheduler.ErrFenced)
+			}
+			_, n := survivor.generation()
+			return n > assigns
+		}, patience, 20*time.Millisecond)
+		awaitOwners(t, 4, survivor, replacement)
+		longest = max(longest, time.Since(last))
+		require.Less(t, longest, 2*time.Second)
+		require.Greater(t, commits, 20, "the group should have waited for the dead one's session")
+	})
 }

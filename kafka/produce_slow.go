@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -21,9 +22,9 @@ const (
 	// showered with connections and resends.
 	retireEvery = time.Second
 	retiredMost = 2
-	// disbandAfter is how many times overdue a slow topic's request must be before its
-	// partitions are told apart.
-	disbandAfter = 4
+	// giveUpAfter is how many times overdue a slow connection's request must be before
+	// the partitions in it are told apart, or it makes room for others that wait.
+	giveUpAfter = 4
 	// firstPenalty and lastPenalty are how long something must be quick to count as well:
 	// longer for what keeps falling back.
 	firstPenalty = time.Second
@@ -112,8 +113,8 @@ func (n *produceNode) nextWatch(o *ProducerOptions) (time.Time, bool) {
 		consider(t)
 	}
 	for _, c := range n.slow {
-		if len(c.sent) > 0 && len(c.sent[0].parts) > 1 && !c.sent[0].disbanded {
-			consider(c.headSince().Add(disbandAfter * n.overdueAfter(c.sent[0], o)))
+		if n.mayGiveUp(c) {
+			consider(c.headSince().Add(giveUpAfter * n.overdueAfter(c.sent[0], o)))
 		}
 	}
 	return next, !next.IsZero()
@@ -129,12 +130,25 @@ func (l *produceLoop) watch(n *produceNode, now time.Time) {
 			n.watchAgain = now.Add(l.opts.SlowAfter)
 		}
 	}
-	for _, c := range n.slow {
-		if len(c.sent) > 0 && len(c.sent[0].parts) > 1 && !c.sent[0].disbanded &&
-			now.Sub(c.headSince()) >= disbandAfter*n.overdueAfter(c.sent[0], &l.opts) {
+	for _, c := range slices.Clone(n.slow) {
+		switch {
+		case !n.mayGiveUp(c) || now.Sub(c.headSince()) < giveUpAfter*n.overdueAfter(c.sent[0], &l.opts):
+		case c.sent[0].together():
 			l.disband(c.sent[0], now)
+		default:
+			// The attempt fails, and its partition waits for another turn.
+			l.drop(c)
 		}
 	}
+}
+
+// together says that a slow topic's partitions still hold each other up.
+func (r *produceRequest) together() bool { return len(r.parts) > 1 && !r.disbanded }
+
+// mayGiveUp says whether it helps anybody to do something about a slow connection's
+// request: its own partitions, or others that have no connection.
+func (n *produceNode) mayGiveUp(c *produceConn) bool {
+	return len(c.sent) > 0 && (c.sent[0].together() || len(n.slow) >= slowConnections && len(n.slowReady) > 0)
 }
 
 // mayRetire says whether retiring the connection helps anybody.

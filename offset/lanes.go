@@ -1,6 +1,8 @@
 package offset
 
-const lanePool = 64 // emptied lanes kept: a quiet target opens and closes with every record
+// idleLanes is how many lanes in which nothing is open are kept, because the next record
+// of a quiet target will need its lane again.
+const idleLanes = 64
 
 // lane is what has left the index for one target and is not completed.
 type lane struct {
@@ -19,7 +21,8 @@ type openSet struct {
 	lanes map[uint64]*lane
 	last  *lane // the lane of the last call
 	n     int
-	pool  []*lane
+	idle  int     // lanes in which nothing is open, without the pinned ones
+	pool  []*lane // given up, to be used again
 }
 
 func (s *openSet) len() int { return s.n }
@@ -46,6 +49,9 @@ func (s *openSet) insert(k Key, id uint64, done Key) bool {
 		return false
 	}
 	s.n++
+	if l.keys.len() == 1 && !l.pinned {
+		s.idle--
+	}
 	return true
 }
 
@@ -62,6 +68,7 @@ func (s *openSet) make(id uint64, done Key) *lane {
 	}
 	s.lanes[id] = l
 	s.last = l
+	s.idle++
 	return l
 }
 
@@ -75,7 +82,11 @@ func (s *openSet) complete(k Key, id uint64) bool {
 	}
 	s.n--
 	l.done = later(l.done, k)
-	s.drop(l)
+	if l.keys.len() == 0 && !l.pinned {
+		if s.idle++; s.idle > idleLanes {
+			s.dropIdle()
+		}
+	}
 	return true
 }
 
@@ -97,31 +108,32 @@ func (s *openSet) raise(k Key, id uint64) {
 	}
 }
 
-// drop forgets a lane in which nothing is open.
-func (s *openSet) drop(l *lane) {
-	if l.keys.len() > 0 || l.pinned {
-		return
+// dropIdle forgets the lanes in which nothing is open.
+func (s *openSet) dropIdle() {
+	for id, l := range s.lanes {
+		if l.keys.len() > 0 || l.pinned {
+			continue
+		}
+		delete(s.lanes, id)
+		if len(s.pool) < idleLanes {
+			s.pool = append(s.pool, l)
+		}
 	}
-	delete(s.lanes, l.id)
-	if s.last == l {
-		s.last = nil
-	}
-	if len(s.pool) < lanePool {
-		s.pool = append(s.pool, l)
-	}
+	s.idle = 0
+	s.last = nil
 }
 
+// pin makes a lane that starts with nothing done and is kept until unpin.
 func (s *openSet) pin(id uint64) {
 	if s.lane(id) == nil {
 		s.make(id, noKey).pinned = true
+		s.idle--
 	}
 }
 
 func (s *openSet) unpin() {
 	for _, l := range s.lanes {
-		if l.pinned {
-			l.pinned = false
-			s.drop(l)
-		}
+		l.pinned = false
 	}
+	s.dropIdle()
 }

@@ -43,19 +43,22 @@ func (t *Tracker) verify() error {
 }
 
 func (t *Tracker) verifyOpen() error {
-	n := 0
+	n, idle := 0, 0
 	seen := map[int64]bool{}
 	for id, l := range t.open.lanes {
 		if err := l.keys.verify(); err != nil {
 			return err
 		}
-		if l.id != id || l.keys.len() == 0 && !l.pinned || l.pinned && len(t.old) == 0 {
+		if l.id != id || l.pinned && len(t.old) == 0 {
 			return fmt.Errorf("lane %d: id %d, %d keys, pinned %v", id, l.id, l.keys.len(), l.pinned)
 		}
 		if t.done.less(l.done) {
 			return fmt.Errorf("lane %d: done %v is after that of all, %v", id, l.done, t.done)
 		}
 		n += l.keys.len()
+		if l.keys.len() == 0 && !l.pinned {
+			idle++
+		}
 		for _, k := range l.keys.all() {
 			if seen[k.Offset] || !t.pending.has(k.Offset) || t.popped.less(k) {
 				return fmt.Errorf("lane %d: key %v is there twice, not pending or after popped %v", id, k, t.popped)
@@ -63,8 +66,8 @@ func (t *Tracker) verifyOpen() error {
 			seen[k.Offset] = true
 		}
 	}
-	if n != t.open.n {
-		return fmt.Errorf("%d keys, counted %d", n, t.open.n)
+	if n != t.open.n || idle != t.open.idle || idle > idleLanes {
+		return fmt.Errorf("%d keys and %d idle lanes, counted %d and %d", n, idle, t.open.n, t.open.idle)
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func (p *partition) fire(now int64) {
 	for i := range p.due {
 		e := &p.due[i]
 		l := p.lanes.byID[e.Lane]
-		p.tracker.Due(e.Offset, e.Due, l.hash)
+		p.tracker.Due(e.Offset, l.key(e.Due), l.hash)
 		l.push(*e)
 		p.queue(l)
 	}
@@ -70,7 +70,7 @@ func (p *partition) send(l *lane) {
 		l.inFlight += n
 		if faultCommit {
 			for _, e := range batch[:n] {
-				p.tracker.Complete(e.Offset, e.Due, l.hash)
+				p.tracker.Complete(e.Offset, l.key(e.Due), l.hash)
 			}
 		}
 		if n > 0 {
@@ -95,7 +95,7 @@ func (p *partition) over(e bucket.Entry, o delay.Outcome) {
 		return
 	case delay.Sent, delay.DeadLettered:
 	}
-	p.tracker.Complete(e.Offset, e.Due, l.hash)
+	p.tracker.Complete(e.Offset, l.key(e.Due), l.hash)
 	p.account.Release(bucket.Cost(len(e.Message)))
 	p.lanes.done(l)
 	p.commits.dirty = true

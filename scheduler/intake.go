@@ -114,7 +114,7 @@ func (p *partition) index1(rec *delay.Record, wall time.Time) bool {
 	}
 	l, due := p.laneFor(&req, ref), req.Due
 	if ref != nil {
-		// A refused record leaves at once, under a key that is a function of the record.
+		// A refused record leaves at once, in the order of the log.
 		due = max(rec.Timestamp, 0)
 	}
 	most := bucket.Cost(packedMost(rec, ref))
@@ -123,7 +123,7 @@ func (p *partition) index1(rec *delay.Record, wall time.Time) bool {
 		return false
 	}
 	fromRules := req.FromRules || (ref != nil && ref.FromRules)
-	if p.tracker.Read(rec.Offset, due, l.hash, fromRules) {
+	if p.tracker.Read(rec.Offset, l.key(due), l.hash, fromRules) {
 		p.account.Release(most)
 		p.lanes.release(l)
 		p.metrics.skipped.Inc()

@@ -30,6 +30,14 @@ type lane struct {
 
 func (l *lane) waiting() int { return len(l.again) + len(l.fresh) - l.head }
 
+// key is the due time under which the completed set knows a record of the lane.
+func (l *lane) key(due int64) int64 {
+	if l.dead {
+		return offset.Refused
+	}
+	return due
+}
+
 func (l *lane) push(e bucket.Entry) { l.fresh = append(l.fresh, e) }
 
 // giveBack puts records before all that wait, in the order of their dues.

@@ -3,8 +3,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 )
 
@@ -15,12 +17,19 @@ const (
 	exitUsage   = 2 // flags, arguments or configuration are wrong; nothing was tried
 )
 
-func main() { os.Exit(run(os.Args[1:])) }
+func main() {
+	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
 
-func run(args []string) int {
+// run is the whole program but for the process around it, so that tests can run it
+// with streams and a context of their own.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)
-	err := root.Execute()
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK
 	}
@@ -28,7 +37,7 @@ func run(args []string) int {
 	if errors.As(err, &quiet) {
 		return quiet.code
 	}
-	fmt.Fprintln(os.Stderr, "scheduler:", err)
+	fmt.Fprintln(stderr, "scheduler:", err)
 	var usage usageError
 	if errors.As(err, &usage) {
 		return exitUsage

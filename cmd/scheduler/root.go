@@ -2,23 +2,27 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
 
 func newRoot() *cobra.Command {
-	root := &cobra.Command{
+	root := group(&cobra.Command{
 		Use:   "scheduler",
 		Short: "Delivers Kafka records later",
 		Long: `Delivers Kafka records later: a record written to a *-delay topic with the headers
 target-topic and delay-ms (or a failed one to a *-retry topic) reaches its target when
-it is due, to the millisecond, once, also after a restart.`,
+it is due, to the millisecond, once, also after a restart.
+
+Exit codes: 0 it worked, 1 it was tried and did not work, 2 flags, arguments or the
+configuration are wrong.`,
 		Example: `  scheduler demo                      # see it work in 20 seconds, nothing to install
   scheduler dev                       # an embedded broker and a scheduler on this machine
   scheduler run -c scheduler.yaml     # the service`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-	}
+	})
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
 	})
@@ -34,4 +38,23 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// group makes a command that only holds others: alone it shows its help, and a name
+// that it does not have is a usage error. (Cobra's own check would end with the exit
+// code of a failure.)
+func group(c *cobra.Command) *cobra.Command {
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		hint := ""
+		if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+			hint = ", did you mean " + strings.Join(near, " or ") + "?"
+		}
+		return usageError{fmt.Errorf("unknown command %q for %q%s (see %s --help)", args[0], c.CommandPath(), hint, c.CommandPath())}
+	}
+	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	c.SuggestionsMinimumDistance = 2
+	return c
 }

@@ -7,11 +7,12 @@ import (
 	"syscall"
 )
 
-// signals gives two contexts: the first ends with the first SIGINT or SIGTERM, which
-// asks for a stop; the second ends with the next one, which skips the waits.
-func signals() (ctx, hurry context.Context, release func()) {
-	ctx, stop := context.WithCancel(context.Background())
-	hurry, skip := context.WithCancel(context.Background())
+// signals gives two contexts: the first ends with the first SIGINT or SIGTERM, or with
+// its parent, and asks for a stop; the second ends with the next signal, which skips
+// the waits.
+func signals(parent context.Context) (ctx, hurry context.Context, release func()) {
+	ctx, stop := context.WithCancel(parent)
+	hurry, skip := context.WithCancel(context.WithoutCancel(parent))
 	ch := make(chan os.Signal, 2)
 	signal.Notify(ch, os.Interrupt, syscall.SIGTERM)
 	done := make(chan struct{})

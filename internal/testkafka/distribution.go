@@ -156,7 +156,6 @@ func fetchJars(version, dir string) error {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "mvn", "-q", "-B", "-f", file,
 		"dependency:copy-dependencies", "-DoutputDirectory="+filepath.Join(dir, libsDir))
-	cmd.SysProcAttr = dieWithParent()
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("fetch Apache Kafka %s with Maven (it needs the network once): %w\n%s", version, err, output)
 	}

@@ -56,7 +56,6 @@ func (d *distribution) formatTemplate() error {
 		return fmt.Errorf("write properties to format with: %w", err)
 	}
 	format := d.java(s, "kafka.tools.StorageTool", "format", "-t", newUUID(), "-c", n.propertiesFile())
-	format.SysProcAttr = dieWithParent()
 	if output, err := format.CombinedOutput(); err != nil {
 		return fmt.Errorf("format storage of Kafka %s: %w\n%s", d.version, err, output)
 	}

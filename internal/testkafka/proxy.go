@@ -46,7 +46,6 @@ func openProxy(addr, target string) (*Proxy, error) {
 	if err := p.listen(); err != nil {
 		return nil, err
 	}
-	p.addr = p.listener.Addr().String() // Port 0 was any free one.
 	return p, nil
 }
 
@@ -124,9 +123,8 @@ func (p *Proxy) Resume() {
 	}
 	if p.refusing && !p.closed {
 		p.refusing = false
-		// The port is not one that the kernel gives away, so it is still ours to take.
-		for err := p.listen(); err != nil; err = p.listen() {
-			time.Sleep(time.Millisecond)
+		if err := p.listen(); err != nil {
+			panic(err) // The port is not one that the kernel gives away: it was still ours to take.
 		}
 	}
 }
