@@ -29,7 +29,7 @@ func listen(address string, routes http.Handler) (*server, error) {
 	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", address)
 	if err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) {
-			return nil, fmt.Errorf("serve HTTP on %s: the port is in use: set http.listen to another one (for instance 127.0.0.1:0)", address)
+			return nil, fmt.Errorf("serve HTTP on %s: the port is in use: set http.listen to another one (for instance 127.0.0.1:0): %w", address, err)
 		}
 		return nil, fmt.Errorf("serve HTTP on %q: %w: check http.listen", address, err)
 	}

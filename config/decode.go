@@ -57,6 +57,10 @@ func (d *decoder) list(v any, to reflect.Value, f field, path string) {
 			}
 		}
 	}
+	if len(items) == 0 {
+		to.SetZero() // nil, as where nothing is said: there is no difference
+		return
+	}
 	list := reflect.MakeSlice(to.Type(), len(items), len(items))
 	for i, item := range items {
 		if item != nil { // nil was reported

@@ -1,6 +1,9 @@
 package config
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 const (
 	day           = 24 * time.Hour
@@ -8,7 +11,7 @@ const (
 	mib           = 1 << 20
 	gib           = 1 << 30
 	maxAttempts   = 5
-	attemptsUnset = -1
+	attemptsUnset = math.MinInt
 )
 
 // Default is the configuration of an empty file.
@@ -66,7 +69,7 @@ func (c *Config) fill() {
 // Attempts is the number of retries: what was set, else the number of steps, else 5.
 func (r *Retry) Attempts() int {
 	switch {
-	case r.MaxAttempts >= 0:
+	case r.MaxAttempts != attemptsUnset:
 		return r.MaxAttempts
 	case len(r.Steps) > 0:
 		return len(r.Steps)

@@ -110,14 +110,14 @@ func FuzzLoad(f *testing.F) {
 	f.Add("memory: {budget: 99999999999999999999MiB, max_in_flight: -1}\nhttp: {listen: \"[::1\"}")
 	f.Add("sources: [{topics: [\"***\", \"\"], delay: 0, dead_letter_topic: a}, {topics: ~}]")
 	f.Fuzz(func(t *testing.T, text string) {
-		c, err := Load(writeFile(t, text), nil)
+		c, err := build("fuzz.yaml", []byte(text), nil)
 		if err != nil {
 			require.NotEmpty(t, err.Error())
 			return
 		}
 		require.NoError(t, c.Validate())
 		c.Warnings()
-		again, err := Load(writeFile(t, c.Show()), nil)
+		again, err := build("fuzz.yaml", []byte(c.Show()), nil)
 		require.NoError(t, err, c.Show())
 		require.Equal(t, c, again)
 	})

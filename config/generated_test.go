@@ -266,7 +266,7 @@ func claimedDefault(v reflect.Value, f field) string {
 	case `""`:
 		return "empty"
 	default:
-		return s
+		return strings.Trim(s, `"`)
 	}
 }
 

@@ -61,11 +61,7 @@ func withinLimits(v reflect.Value, f field) bool {
 	if v.Kind() == reflect.Float64 {
 		return v.Float() >= low.Float() && v.Float() <= high.Float()
 	}
-	n := v.Int()
-	if f.name == "max_attempts" && n == attemptsUnset {
-		return true
-	}
-	return n >= low.Int() && n <= high.Int()
+	return v.Int() >= low.Int() && v.Int() <= high.Int()
 }
 
 // limitsOf parses the tag. That it can be parsed is tested for all of them.

@@ -19,18 +19,21 @@ const (
 // environment, the file at path unless that is empty, the defaults, in this order of
 // precedence. The error names everything that is wrong, each as a *FieldError, joined.
 func Load(path string, overrides map[string]string) (*Config, error) {
-	doc := &document{}
+	var text []byte
 	if path != "" {
-		text, err := readFile(path)
-		if err != nil {
-			return nil, err
-		}
-		if doc, err = parseDocument(path, text); err != nil {
+		var err error
+		if text, err = readFile(path); err != nil {
 			return nil, err
 		}
 	}
-	found := slices.Clone(doc.problems)
-	found = append(found, unknownOverrides(overrides)...)
+	return build(path, text, overrides)
+}
+
+func build(path string, text []byte, overrides map[string]string) (*Config, error) {
+	doc, err := parseDocument(path, text)
+	if err != nil {
+		return nil, err
+	}
 	values, err := merge(doc.values, overrides)
 	if err != nil {
 		return nil, err
@@ -39,7 +42,7 @@ func Load(path string, overrides map[string]string) (*Config, error) {
 	var d decoder
 	d.section(values, valueOf(c), "")
 	c.fill()
-	found = append(found, d.problems...)
+	found := slices.Concat(doc.problems, unknownOverrides(overrides), d.problems)
 	for _, e := range c.check() {
 		if !found.concern(e.Path) {
 			found = append(found, e)

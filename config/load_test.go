@@ -33,7 +33,7 @@ func refused(t testing.TB, text string, overrides map[string]string) []string {
 	t.Helper()
 	path := writeFile(t, text)
 	_, err := Load(path, overrides)
-	require.Error(t, err)
+	require.Error(t, err, text)
 	return strings.Split(strings.ReplaceAll(err.Error(), filepath.Dir(path)+"/", ""), "\n")
 }
 
@@ -57,7 +57,7 @@ kafka: {brokers: ["a:1", "[::1]:2"], client_id: "null", version: "3.9"}
 group: {id: "it's: a \"group\" #1", instance_id: "17"}
 sources:
   - {topics: ["*"], delay: 1d, targets: {allow: [a, "b*"]}}
-  - {topics: [x.retry], max_delay: 36h, dead_letter_topic: x.dead, retry: {steps: [30s, 1h30m], jitter: 0.25, max_age: 1d}}
+  - {topics: [x.retry], max_delay: 36h, dead_letter_topic: x-dlq, retry: {steps: [30s, 1h30m], jitter: 0.25, max_age: 1d}}
 `[1:])
 	require.Equal(t, c, load(t, c.Show()), c.Show())
 	require.Equal(t, Default(), load(t, Default().Show()))
@@ -126,7 +126,7 @@ func TestFlagWinsOverEnvironmentOverFileOverDefault(t *testing.T) {
 func TestEveryKeyOutsideListsCanBeSetByEnvironment(t *testing.T) {
 	for path, value := range map[string]string{
 		"kafka.brokers": "a:1, b:2,", "kafka.client_id": "x", "kafka.version": "4.0", "kafka.metadata_refresh": "9s",
-		"group.id": "x", "group.instance_id": "x", "group.session_timeout": "9s", "group.rebalance_timeout": "9s", "group.rebalance_drain": "1s",
+		"group.id": "x", "group.instance_id": "x", "group.session_timeout": "9s", "group.rebalance_timeout": "20s", "group.rebalance_drain": "1s",
 		"targets.allow": "a*,b", "targets.deny": "c", "targets.allow_sources": "true", "targets.max_hops": "2",
 		"memory.budget": "1GiB", "memory.max_in_flight": "1MiB",
 		"forward.timestamp": "source", "forward.keep_scheduling_headers": "false", "forward.give_up_after": "1d",

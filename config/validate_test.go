@@ -53,8 +53,8 @@ func TestEveryRuleNamesPathValueAndWhatWouldBeRight(t *testing.T) {
 		"targets: {allow: []}":                                              `targets.allow is "[]" (scheduler.yaml:1): want at least one pattern, ["*"] for all`,
 		"targets: {allow: ['ä']}":                                           `targets.allow[0] is "ä" (scheduler.yaml:1): want a legal topic name, in which * stands for any number of characters and ? for one`,
 		"targets: {max_hops: 0}":                                            `targets.max_hops is "0" (scheduler.yaml:1): want 1 to 1000`,
-		"memory: {budget: 1KiB, max_in_flight: 1MiB}":                       `memory.budget is "1KiB" (scheduler.yaml:1): want 1MiB to 1TiB`,
-		"memory: {budget: 16MiB}":                                           `memory.max_in_flight is "32MiB": want at most memory.budget (16MiB)`,
+		"memory: {budget: 2TiB}":                                            `memory.budget is "2TiB" (scheduler.yaml:1): want 1MiB to 1TiB`,
+		"memory: {budget: 16MiB}":                                           `memory.max_in_flight is "32MiB" (scheduler.yaml:1): want at most memory.budget (16MiB)`,
 		"memory: {budget: 1 GB}":                                            `memory.budget is "1 GB" (scheduler.yaml:1): want a size in bytes or with KiB, MiB or GiB, such as 256MiB`,
 		"memory: {budget: 9999999999GiB}":                                   `memory.budget is "9999999999GiB" (scheduler.yaml:1): want a size in bytes or with KiB, MiB or GiB, such as 256MiB`,
 		"forward: {timestamp: later}":                                       `forward.timestamp is "later" (scheduler.yaml:1): want now or source`,
@@ -101,12 +101,6 @@ func TestALadderTopicHasADelayAndABudgetOfRetries(t *testing.T) {
 
 func TestTheFirstSourceThatMatchesCounts(t *testing.T) {
 	c := load(t, `
-sources:
-- topics: [orders-delay]
-- topics: ["*-delay", "?x"]
-  dead_letter_topic: morgue
-- topics: ["*"]
-`[1:][:0]+`
 sources:
 - topics: [orders-delay]
 - topics: ["*-delay", "?x"]

@@ -30,8 +30,12 @@ const (
 	drawEvery = 250 * time.Millisecond
 	lineEvery = 2 * time.Second  // when the output is no terminal
 	patience  = 20 * time.Second // after the last due time, until a missing record is called lost
+	readyWait = 20 * time.Second // for the first record of all to come through
 	quietFor  = time.Second      // after the last arrival, for duplicates to show
 )
+
+// errInterrupted says that somebody did not want to see the end.
+var errInterrupted = errors.New("interrupted")
 
 // Run carries the demonstration out. The result is valid when err is nil.
 func Run(ctx context.Context, o Options) (Result, error) {
@@ -47,11 +51,13 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	s := &show{o: o, tally: newTally(), child: &child{binary: o.Binary, dir: dir}, asked: make(chan asked), arrivals: make(chan arrival), produced: make(chan struct{})}
+	s := &show{o: o, tally: newTally(), child: &child{binary: o.Binary, dir: dir}, asked: make(chan asked), arrivals: make(chan arrival), ready: make(chan struct{}), produced: make(chan struct{})}
 	res, err := s.run(ctx, broker.Addr())
 	err = errors.Join(err, s.child.stop(), broker.Close())
 	if err == nil && res.Kept() {
 		err = os.RemoveAll(dir)
+	} else if ctx.Err() != nil {
+		err = errors.Join(errInterrupted, os.RemoveAll(dir))
 	} else {
 		fmt.Fprintf(o.Out, "the scheduler's log is %s\n", s.child.logFile())
 	}
@@ -65,6 +71,7 @@ type show struct {
 	child    *child
 	asked    chan asked
 	arrivals chan arrival
+	ready    chan struct{} // closed when the first record of all has come through
 	produced chan struct{}
 
 	state    string
@@ -80,25 +87,53 @@ func (s *show) run(ctx context.Context, brokers string) (Result, error) {
 	if err := s.child.configure(brokers); err != nil {
 		return Result{}, err
 	}
-	fmt.Fprintf(s.o.Out, "embedded broker on %s, one scheduler process, %d records with delays of 0 to %v to %d targets\n", brokers, s.o.Records, s.o.MaxDelay, len(targets))
-	if err := s.child.start(); err != nil {
+	fmt.Fprintf(s.o.Out, "an embedded broker on %s and a scheduler process;\n%d records with delays of 0 to %v go to %d targets, and the scheduler is killed after %v\n\n",
+		brokers, s.o.Records, s.o.MaxDelay, len(targets), s.o.KillAt)
+	if err := s.start(); err != nil {
 		return Result{}, err
 	}
-	s.state = fmt.Sprintf("running (pid %d)", s.child.cmd.Process.Pid)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		defer close(s.produced)
-		return produce(ctx, brokers, s.o.Records, s.o.MaxDelay, s.asked)
+		return produce(ctx, brokers, s.o.Records, s.o.MaxDelay, s.ready, s.asked)
 	})
 	g.Go(func() error { return read(ctx, brokers, s.arrivals) })
-	err := s.watch(ctx)
+	err := s.awaitReady(ctx)
+	if err == nil {
+		err = s.watch(ctx)
+	}
 	stop()
 	if werr := g.Wait(); !errors.Is(werr, context.Canceled) {
 		err = errors.Join(err, werr)
 	}
 	return s.tally.result(s.down), err
+}
+
+// start starts the child.
+func (s *show) start() error {
+	if err := s.child.start(); err != nil {
+		return err
+	}
+	s.state = fmt.Sprintf("pid %d", s.child.cmd.Process.Pid)
+	return nil
+}
+
+// awaitReady waits for the first record, so that what is counted is not how long a
+// process takes to start.
+func (s *show) awaitReady(ctx context.Context) error {
+	late := time.NewTimer(readyWait)
+	defer late.Stop()
+	select {
+	case <-s.arrivals:
+		close(s.ready)
+		return nil
+	case <-late.C:
+		return fmt.Errorf("the scheduler has delivered nothing within %v, see %s", readyWait, s.child.logFile())
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // watch owns the tally and disturbs the child.
@@ -124,15 +159,14 @@ func (s *show) watch(ctx context.Context) error {
 		case <-kill:
 			s.down = append(s.down, span{from: time.Now().Add(-drawEvery)})
 			s.child.kill()
-			s.say("SIGKILL: the scheduler is gone, %d records are pending", s.pending())
-			s.state = "killed"
+			s.say("SIGKILL: the scheduler is dead, %d records are pending", s.pending())
+			s.state = "dead"
 			restart = time.After(downFor)
 		case <-restart:
-			if err := s.child.start(); err != nil {
+			if err := s.start(); err != nil {
 				return err
 			}
 			s.say("started again: what is pending is read back from Kafka")
-			s.state = fmt.Sprintf("running (pid %d)", s.child.cmd.Process.Pid)
 			restart = nil
 		case <-tick.C:
 			s.recovered()

@@ -33,31 +33,57 @@ type asked struct {
 	due time.Time
 }
 
-// produce writes n records with delays of 0 to most and reports each as it is written.
-func produce(ctx context.Context, brokers string, n int, most time.Duration, each chan<- asked) error {
-	acks := newAcks(n)
+// first is the record that shows that the scheduler is there; it is not counted.
+const first = -1
+
+// produce writes one record without a delay and, once ready, n with delays of 0 to
+// most. It reports each as it is written.
+func produce(ctx context.Context, brokers string, n int, most time.Duration, ready <-chan struct{}, each chan<- asked) (err error) {
+	acks := newAcks(n + 1)
 	p, err := kafka.NewProducer(kafka.ProducerOptions{Options: kafka.Options{Brokers: []string{brokers}}}, acks.sink, zap.NewNop(), nil)
 	if err != nil {
 		return err
 	}
+	defer func() {
+		if err == nil {
+			err = acks.wait(ctx)
+		}
+		err = errors.Join(err, p.Close(context.WithoutCancel(ctx)))
+	}()
+	p.Produce(source, []delay.Outgoing{record(first, time.Now(), 0)})
+	select {
+	case <-ready:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	pace := time.NewTicker(sendingTakes / time.Duration(n))
+	defer pace.Stop()
 	for id := range n {
 		wait := time.Duration(rand.Int64N(most.Milliseconds()+1)) * time.Millisecond
 		now := time.Now().Truncate(time.Millisecond)
-		each <- asked{id, now.Add(wait)}
-		p.Produce(source, []delay.Outgoing{{
-			Topic: source, Key: fmt.Appendf(nil, "order-%d", id), Value: strconv.AppendInt(nil, int64(id), 10), Timestamp: now.UnixMilli(), Tag: id,
-			Headers: []delay.Header{
-				{Key: []byte("target-topic"), Value: []byte(targets[id%len(targets)])},
-				{Key: []byte("delay-ms"), Value: strconv.AppendInt(nil, wait.Milliseconds(), 10)},
-			},
-		}})
 		select {
-		case <-time.After(sendingTakes / time.Duration(n)):
+		case each <- asked{id, now.Add(wait)}:
 		case <-ctx.Done():
-			return errors.Join(ctx.Err(), p.Close(context.WithoutCancel(ctx)))
+			return ctx.Err()
+		}
+		p.Produce(source, []delay.Outgoing{record(id, now, wait)})
+		select {
+		case <-pace.C:
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
-	return errors.Join(acks.wait(ctx), p.Close(ctx))
+	return nil
+}
+
+func record(id int, now time.Time, wait time.Duration) delay.Outgoing {
+	return delay.Outgoing{
+		Topic: source, Key: fmt.Appendf(nil, "order-%d", id), Value: strconv.AppendInt(nil, int64(id), 10), Timestamp: now.UnixMilli(), Tag: id,
+		Headers: []delay.Header{
+			{Key: []byte(delay.HeaderTargetTopic), Value: []byte(targets[(id+1)%len(targets)])},
+			{Key: []byte(delay.HeaderDelayMS), Value: strconv.AppendInt(nil, wait.Milliseconds(), 10)},
+		},
+	}
 }
 
 // acks counts acknowledgements.

@@ -9,7 +9,8 @@ import (
 // and then elsewhere.
 func (s *show) draw() {
 	now := time.Now()
-	line := fmt.Sprintf("%4.1fs  sent %3d  pending %3d  forwarded %3d  worst lateness %4d ms  scheduler %s",
+	// Less than 80 columns: a line that wraps cannot be redrawn.
+	line := fmt.Sprintf("%4.1fs  sent %3d  pending %3d  forwarded %3d  worst late %4d ms  scheduler %s",
 		now.Sub(s.began).Seconds(), len(s.tally.due), s.pending(), len(s.tally.first), s.tally.worst.Milliseconds(), s.state)
 	if s.o.Live {
 		fmt.Fprintf(s.o.Out, "\r\x1b[K%s", line)

@@ -56,6 +56,9 @@ type Options struct {
 	// AutoCreate makes a topic when a client that asks for that first names it, as
 	// auto.create.topics.enable does on a real broker.
 	AutoCreate bool
+	// AutoCreateAlways does so for clients that do not ask, too. The scheduler never
+	// asks: on a real cluster a mistyped target must not become a topic.
+	AutoCreateAlways bool
 	// Partitions is what a topic gets that is made without a number. Default 4.
 	Partitions int
 	// Log gets what the broker could not write. Default: nobody.
@@ -98,8 +101,8 @@ func Start(o Options) (*Broker, error) {
 		err = fmt.Errorf("start the embedded broker%s: %w", in(o.DataDir), err)
 		return nil, errors.Join(err, ignoreClosed(listener.Close()), b.lock.release())
 	}
-	if o.AutoCreate {
-		b.createOnFirstUse()
+	if o.AutoCreate || o.AutoCreateAlways {
+		b.createOnFirstUse(o.AutoCreateAlways)
 	}
 	for _, t := range o.Topics {
 		if err := b.CreateTopic(t.Name, t.Partitions); err != nil {

@@ -126,6 +126,15 @@ func TestMissingTopicIsNotMadeForWhoDoesNotAsk(t *testing.T) {
 	}
 }
 
+func TestMissingTopicIsMadeForWhoDoesNotAskIfTheBrokerIsToldSo(t *testing.T) {
+	broker := start(t, devbroker.Options{AutoCreateAlways: true, Partitions: 3})
+
+	topics, err := kadm.NewClient(connect(t, broker.Addr())).ListTopics(t.Context(), "orders")
+
+	require.NoError(t, err)
+	require.Len(t, topics["orders"].Partitions, 3)
+}
+
 func TestUnusableTopicNameIsAnsweredNotMade(t *testing.T) {
 	broker := start(t, devbroker.Options{AutoCreate: true})
 	client := connect(t, broker.Addr(), kgo.AllowAutoTopicCreation(), kgo.UnknownTopicRetries(1))

@@ -63,22 +63,22 @@ func (b *Broker) createTopics(partitions int, names ...string) error {
 }
 
 // createOnFirstUse makes the missing topics that a metadata request names, if the
-// client asks for that.
+// client asks for that, or always.
 //
 // The broker underneath can do it itself, but keeps such a topic in memory only: after
 // a kill -9 the topic and every record acknowledged in it would be gone. An ordinary
 // CreateTopics is written before it is answered, and the metadata request sleeps until then.
-func (b *Broker) createOnFirstUse() {
+func (b *Broker) createOnFirstUse(always bool) {
 	b.cluster.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) { //nolint:revive // The signature is the library's.
-		if missing := b.missing(req.(*kmsg.MetadataRequest)); len(missing) > 0 {
+		if missing := b.missing(req.(*kmsg.MetadataRequest), always); len(missing) > 0 {
 			b.cluster.SleepControl(func() { b.createMissing(missing) })
 		}
 		return nil, nil, false
 	})
 }
 
-func (b *Broker) missing(req *kmsg.MetadataRequest) []string {
-	if !req.AllowAutoTopicCreation {
+func (b *Broker) missing(req *kmsg.MetadataRequest, always bool) []string {
+	if !req.AllowAutoTopicCreation && !always {
 		return nil
 	}
 	var names []string

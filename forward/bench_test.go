@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/zap"
-
 	"delay-scheduler/bucket"
 	"delay-scheduler/delay"
+
+	"go.uber.org/zap"
 )
 
 // instant is a producer that keeps what it gets until the benchmark answers it.

@@ -5,9 +5,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"delay-scheduler/delay"
+
+	"github.com/stretchr/testify/require"
 )
 
 // One record that is too large between small ones: they are delivered, it goes to the

@@ -14,12 +14,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"delay-scheduler/bucket"
+	"delay-scheduler/delay"
+
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
-
-	"delay-scheduler/bucket"
-	"delay-scheduler/delay"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -218,7 +218,6 @@ type world struct {
 	cluster *cluster
 	start   time.Time
 	owners  []*owner
-	nemo    int64 // next offset
 }
 
 // inBubble runs a test on a fake clock, and ends everything after it.
@@ -371,10 +370,14 @@ func (o *owner) put(target string, e bucket.Entry) {
 	order := func(a, b bucket.Entry) int {
 		return cmp.Or(cmp.Compare(a.Due, b.Due), cmp.Compare(a.Offset, b.Offset))
 	}
-	es := o.pending[target]
-	i, _ := slices.BinarySearchFunc(es, e, order)
-	o.pending[target] = slices.Insert(slices.Clone(es), i, e)
 	o.target[e.Offset] = target
+	es := o.pending[target]
+	if n := len(es); n == 0 || order(es[n-1], e) < 0 {
+		o.pending[target] = append(es, e)
+		return
+	}
+	i, _ := slices.BinarySearchFunc(es, e, order)
+	o.pending[target] = slices.Insert(es, i, e)
 }
 
 // send makes entries due now.

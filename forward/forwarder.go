@@ -5,10 +5,10 @@ import (
 	"sync"
 	"time"
 
+	"delay-scheduler/delay"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
-
-	"delay-scheduler/delay"
 )
 
 // Options say how much may be under way and how long a target in trouble is waited for.
@@ -127,7 +127,7 @@ func (f *Forwarder) Open(topic string, partition int32, rules *delay.Rules) *Por
 	p := &Port{
 		f: f, topic: topic, partition: partition, rules: rules,
 		dead: rules.DeadLetter(topic), ready: make(chan struct{}, 1), places: usualHeaders,
-		asks: newAllowance(max(f.opts.MaxLanes/4, 1), max(float64(f.opts.MaxLanes)/100, 1)),
+		asks: newAllowance(f.opts.MaxLanes, max(float64(f.opts.MaxLanes)/50, 1)),
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,9 +1,9 @@
 package forward
 
 import (
-	"github.com/prometheus/client_golang/prometheus"
-
 	"delay-scheduler/delay"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 const namespace = "delay_scheduler"

@@ -7,12 +7,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"delay-scheduler/bucket"
+	"delay-scheduler/delay"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
-
-	"delay-scheduler/bucket"
-	"delay-scheduler/delay"
 )
 
 func TestNothingIsSentWithoutALease(t *testing.T) {

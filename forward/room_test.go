@@ -7,9 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"delay-scheduler/delay"
+
+	"github.com/stretchr/testify/require"
 )
 
 // The bound that the room promises: never more than the limit and one record for each
@@ -23,7 +23,7 @@ func TestRoomIsBoundedAndSharedOut(t *testing.T) {
 	require.Equal(t, int64(limit/4/lanes), r.minimum)
 	var used [lanes]int64
 	var records [lanes][]int64
-	for range 200_000 {
+	for range 50_000 {
 		i := rng.IntN(lanes)
 		if rng.IntN(3) == 0 && len(records[i]) > 0 {
 			r.move(&used[i], -records[i][0])

@@ -5,9 +5,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"delay-scheduler/delay"
+
+	"github.com/stretchr/testify/require"
 )
 
 func TestNothingEntersTheProducerBeforeTheTargetIsKnown(t *testing.T) {

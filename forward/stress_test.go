@@ -8,9 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"delay-scheduler/delay"
+
+	"github.com/stretchr/testify/require"
 )
 
 // Owners without timers send through a small room to targets that come and go, answer
@@ -94,7 +94,7 @@ func disturb(o *owner, rng *rand.Rand, names []string, records int64) {
 
 // The same without a fake clock, so that everything happens at once.
 func TestManyPortsAtOnce(t *testing.T) {
-	const ports, records = 8, 4000
+	const ports, records = 8, 1500
 	w := newWorld(t, Options{MaxInFlight: 1 << 16}, []string{"t0", "t1", "t2"})
 	defer w.end()
 	w.cluster.set("t2", func(t *topic) { t.limit = 1000 })

@@ -9,9 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"delay-scheduler/delay"
+
+	"github.com/stretchr/testify/require"
 )
 
 // 1,000 records for a topic that does not exist, mixed with 1,000 for one that does,

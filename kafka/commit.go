@@ -98,20 +98,28 @@ func (s *session) Lost() bool { return s.lost.Load() }
 
 func (c *committer) enqueue(s *session, commits []scheduler.Commit) {
 	now := time.Now()
-	c.mu.Lock()
-	if c.closed {
-		c.mu.Unlock()
-		for _, commit := range commits {
-			commit.Done(fmt.Errorf("%w: we have left the group", scheduler.ErrUnavailable))
-		}
-		return
+	fresh := make([]pendingCommit, len(commits))
+	for i, commit := range commits {
+		fresh[i] = pendingCommit{Commit: commit, session: s, since: now}
 	}
-	for _, commit := range commits {
-		c.queue = append(c.queue, pendingCommit{Commit: commit, session: s, since: now})
+	c.mu.Lock()
+	lost, closed := s.Lost(), c.closed
+	if !lost && !closed {
+		c.queue = append(c.queue, fresh...)
 	}
 	c.mu.Unlock()
-	c.signal()
+	switch {
+	case lost:
+		settle(fresh, scheduler.ErrFenced)
+	case closed:
+		settle(fresh, errLeft)
+	default:
+		c.signal()
+	}
 }
+
+// errLeft answers commits for which there is nobody any more.
+var errLeft = fmt.Errorf("%w: we have left the group", scheduler.ErrUnavailable)
 
 func (c *committer) signal() {
 	select {
@@ -126,7 +134,7 @@ func (c *committer) run() {
 	for {
 		select {
 		case <-c.life.Done():
-			c.giveUp(func(pendingCommit) bool { return true }, fmt.Errorf("%w: we have left the group", scheduler.ErrUnavailable))
+			c.giveUp(everything, errLeft)
 			return
 		case <-c.wake:
 		}
@@ -205,16 +213,26 @@ func (c *committer) giveUp(which func(pendingCommit) bool, err error) {
 	settle(over, err)
 }
 
+func everything(pendingCommit) bool { return true }
+
 func settle(commits []pendingCommit, err error) {
 	for _, p := range commits {
 		p.Done(err)
 	}
 }
 
-// retire ends a session: what waits under it is fenced, and what is under way is
-// awaited, so that after it nothing is stored under that generation by us.
-func (c *committer) retire(ctx context.Context, s *session) {
+// fence ends a session: what waits under it, and comes later, is fenced.
+func (c *committer) fence(s *session) {
+	c.mu.Lock()
 	s.lost.Store(true)
+	c.mu.Unlock()
+	c.giveUp(func(p pendingCommit) bool { return p.session == s }, scheduler.ErrFenced)
+}
+
+// retire ends a session and awaits what is under way, so that after it nothing is
+// stored under that generation by us.
+func (c *committer) retire(ctx context.Context, s *session) {
+	c.fence(s)
 	c.mu.Lock()
 	var idle chan struct{}
 	if c.busy == s {
@@ -224,7 +242,6 @@ func (c *committer) retire(ctx context.Context, s *session) {
 		idle = c.idle
 	}
 	c.mu.Unlock()
-	c.signal()
 	if idle == nil {
 		return
 	}
@@ -249,6 +266,6 @@ func (c *committer) close() {
 	c.end()
 	<-c.done
 	// A commit that came in between: the goroutine may have emptied the queue before.
-	c.giveUp(func(pendingCommit) bool { return true }, scheduler.ErrUnavailable)
+	c.giveUp(everything, errLeft)
 	c.coordinator.close()
 }

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -87,7 +88,7 @@ func (c *committer) send(t *commitAttempt, batch []pendingCommit) (*sarama.Offse
 
 // read settles what the answer settles and gives back the rest.
 func (c *committer) read(t *commitAttempt, batch []pendingCommit, resp *sarama.OffsetCommitResponse) (rest []pendingCommit) {
-	moved := false
+	moved, gone := false, newGone(c)
 	for _, p := range batch {
 		v, code := commitOutcome(resp, p)
 		switch v {
@@ -99,7 +100,12 @@ func (c *committer) read(t *commitAttempt, batch []pendingCommit, resp *sarama.O
 			}
 			p.Done(fmt.Errorf("%w: %w", scheduler.ErrFenced, code))
 		case commitGone:
-			p.Done(fmt.Errorf("%w: %w", scheduler.ErrGone, code))
+			if gone.confirmed(p.Topic) {
+				p.Done(fmt.Errorf("%w: %w", scheduler.ErrGone, code))
+				continue
+			}
+			t.last = code
+			rest = append(rest, p)
 		case commitTooLarge:
 			p.Done(fmt.Errorf("%w: %w", scheduler.ErrMetadataTooLarge, code))
 		case commitSplit:
@@ -124,6 +130,27 @@ func (c *committer) read(t *commitAttempt, batch []pendingCommit, resp *sarama.O
 		c.shrink(batch)
 	}
 	return rest
+}
+
+// goneCheck asks whether topics that the coordinator does not know are really gone: it
+// may not have heard yet of one that was just made. One question serves an answer.
+type goneCheck struct {
+	c     *committer
+	known map[string]bool // what was asked
+}
+
+func newGone(c *committer) *goneCheck { return &goneCheck{c: c, known: map[string]bool{}} }
+
+func (g *goneCheck) confirmed(topic string) bool {
+	if gone, ok := g.known[topic]; ok {
+		return gone
+	}
+	ctx, cancel := context.WithTimeout(g.c.life, g.c.budget/2)
+	defer cancel()
+	states, err := g.c.coordinator.lookup.topics(ctx, topic)
+	gone := err == nil && errors.Is(states[topic].Err, sarama.ErrUnknownTopicOrPartition)
+	g.known[topic] = gone
+	return gone
 }
 
 // shrink makes further requests smaller than one that was refused for its size.

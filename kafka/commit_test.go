@@ -132,7 +132,7 @@ func TestWhatABrokersAnswerMeansForACommit(t *testing.T) {
 		"unknown member":             {kerr.UnknownMemberID, 1, scheduler.ErrFenced},
 		"fenced instance":            {kerr.FencedInstanceID, 1, scheduler.ErrFenced},
 		"rebalance in progress":      {kerr.RebalanceInProgress, 1, scheduler.ErrFenced},
-		"topic deleted":              {kerr.UnknownTopicOrPartition, 1, scheduler.ErrGone},
+		"topic not heard of yet":     {kerr.UnknownTopicOrPartition, 2, nil},
 		"metadata too large":         {kerr.OffsetMetadataTooLarge, 1, scheduler.ErrMetadataTooLarge},
 		"alone and still too large":  {kerr.InvalidCommitOffsetSize, 1, scheduler.ErrMetadataTooLarge},
 		"not authorised":             {kerr.TopicAuthorizationFailed, 1, scheduler.ErrUnavailable},
@@ -173,7 +173,7 @@ func TestOnePartitionsTroubleDoesNotTouchTheOthersOfARequest(t *testing.T) {
 	b := testkafka.Fake(t)
 	_, s, topic := joinedMember(t, b, 5)
 	fault := b.Fault(
-		kfake.Fault{Keys: []kmsg.Key{keyOffsetCommit}, Topic: topic, Partitions: []int32{1}, Err: kerr.UnknownTopicOrPartition},
+		kfake.Fault{Keys: []kmsg.Key{keyOffsetCommit}, Topic: topic, Partitions: []int32{1}, Err: kerr.TopicAuthorizationFailed},
 		kfake.Fault{Keys: []kmsg.Key{keyOffsetCommit}, Topic: topic, Partitions: []int32{2}, Err: kerr.OffsetMetadataTooLarge},
 		kfake.Fault{Keys: []kmsg.Key{keyOffsetCommit}, Topic: topic, Partitions: []int32{3}, Err: kerr.CoordinatorLoadInProgress, Count: 3},
 	)
@@ -184,7 +184,7 @@ func TestOnePartitionsTroubleDoesNotTouchTheOthersOfARequest(t *testing.T) {
 	got := commitAll(t, s, commits...)
 	require.Equal(t, 5, fault.Hits())
 	require.NoError(t, got[place{topic, 0}])
-	require.ErrorIs(t, got[place{topic, 1}], scheduler.ErrGone)
+	require.ErrorIs(t, got[place{topic, 1}], scheduler.ErrUnavailable)
 	require.ErrorIs(t, got[place{topic, 2}], scheduler.ErrMetadataTooLarge)
 	require.NoError(t, got[place{topic, 3}])
 	require.NoError(t, got[place{topic, 4}])

@@ -33,9 +33,24 @@ func startFetcher(t testing.TB, b testkafka.Endpoint, change ...func(*FetchOptio
 // partition where they fit.
 func produceTo(t testing.TB, b testkafka.Endpoint, records ...*kgo.Record) {
 	t.Helper()
-	client := testkafka.Client(t, b, kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.ProducerLinger(20*time.Millisecond), kgo.ProducerBatchCompression(kgo.NoCompression()))
-	require.NoError(t, client.ProduceSync(t.Context(), records...).FirstErr())
+	startWriter(t, b).write(records...)
+}
+
+// writer keeps its connections, so that it needs nothing of a broker that is in trouble.
+type writer struct {
+	t      testing.TB
+	client *kgo.Client
+}
+
+func startWriter(t testing.TB, b testkafka.Endpoint) writer {
+	t.Helper()
+	return writer{t, testkafka.Client(t, b, kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerLinger(20*time.Millisecond), kgo.ProducerBatchCompression(kgo.NoCompression()))}
+}
+
+func (w writer) write(records ...*kgo.Record) {
+	w.t.Helper()
+	require.NoError(w.t, w.client.ProduceSync(w.t.Context(), records...).FirstErr())
 }
 
 // numbered makes n records with their number as the value.

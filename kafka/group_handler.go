@@ -3,6 +3,8 @@ package kafka
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -42,16 +44,14 @@ func (h *groupHandler) Setup(s sarama.ConsumerGroupSession) error {
 	g.status.joined(next, len(claims))
 	g.log.Info("joined the group", zap.String("member", next.member), zap.Int32("generation", next.generation), zap.Int("partitions", len(claims)))
 	g.watchDone = make(chan struct{})
-	go g.watch(ctx, g.baseline(claims), g.watchDone)
+	go g.watch(ctx, g.baseline(s.Claims(), claims), g.watchDone)
 	return nil
 }
 
 // claims finds out what the group and the brokers know of the partitions.
 func (g *Group) claims(ctx context.Context, assigned map[string][]int32) ([]scheduler.Claim, error) {
 	var places []place
-	topics := make([]string, 0, len(assigned))
 	for topic, partitions := range assigned {
-		topics = append(topics, topic)
 		for _, p := range partitions {
 			places = append(places, place{topic, p})
 		}
@@ -59,7 +59,7 @@ func (g *Group) claims(ctx context.Context, assigned map[string][]int32) ([]sche
 	if len(places) == 0 {
 		return nil, nil
 	}
-	states, err := g.awaitStates(ctx, topics)
+	states, err := g.awaitStates(ctx, slices.Collect(maps.Keys(assigned)))
 	if err != nil {
 		return nil, err
 	}
@@ -69,8 +69,8 @@ func (g *Group) claims(ctx context.Context, assigned map[string][]int32) ([]sche
 	}
 	claims := make([]scheduler.Claim, 0, len(places))
 	for _, p := range places {
-		state := states[p.topic]
-		if state.Err != nil || len(state.Partitions) == 0 {
+		state, ok := states[p.topic]
+		if !ok || state.Err != nil {
 			g.log.Warn("assigned a partition of a topic that is not there", zap.String("topic", p.topic), zap.Int32("partition", p.partition), zap.Error(state.Err))
 			continue
 		}
@@ -80,14 +80,22 @@ func (g *Group) claims(ctx context.Context, assigned map[string][]int32) ([]sche
 	return claims, nil
 }
 
-// awaitStates reads the topics' metadata until a broker answers.
+// awaitStates reads the topics' metadata until a broker answers. Topics that are not
+// there are asked for a few times more: the leader of the group has seen them, and
+// brokers hear of a new topic one after the other.
 func (g *Group) awaitStates(ctx context.Context, topics []string) (map[string]topicState, error) {
+	deadline := time.Now().Add(metadataPatience)
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		states, err := g.client.lookup.topics(ctx, topics...)
-		if err == nil {
+		missing := slices.ContainsFunc(topics, func(name string) bool { return states[name].Err != nil })
+		switch {
+		case err != nil:
+			g.status.failed(err)
+		case !missing || time.Now().After(deadline):
 			return states, nil
+		default:
+			g.client.lookup.another()
 		}
-		g.status.failed(err)
 		if !pause(ctx, wait) {
 			return nil, context.Cause(ctx)
 		}
@@ -110,8 +118,7 @@ func (h *groupHandler) Cleanup(s sarama.ConsumerGroupSession) error {
 	g.active = false
 	if fencing(g.cause) {
 		// The final commits would be refused one by one.
-		g.current.lost.Store(true)
-		g.committer.signal()
+		g.committer.fence(g.current)
 	}
 	start := time.Now()
 	g.release()

@@ -90,15 +90,22 @@ type topicBase struct {
 
 // baseline is what the generation that has just begun knows of the topics: what was
 // seen before joining, corrected by what was seen since.
-func (g *Group) baseline(claims []scheduler.Claim) map[string]topicBase {
+func (g *Group) baseline(assigned map[string][]int32, claims []scheduler.Claim) map[string]topicBase {
 	base := make(map[string]topicBase, len(g.view))
 	for name, state := range g.view {
 		base[name] = topicBase{id: state.ID, count: len(state.Partitions)}
 	}
+	claimed := make(map[string]offset.TopicID, len(assigned))
 	for _, c := range claims {
-		b := base[c.Topic]
-		b.id = c.TopicID
-		base[c.Topic] = b
+		claimed[c.Topic] = c.TopicID
+	}
+	for name := range assigned {
+		b := base[name]
+		b.id = claimed[name]
+		base[name] = b
+		if b.id == (offset.TopicID{}) {
+			delete(base, name) // not there when it was claimed: new when it is seen
+		}
 	}
 	// As the leader we know how many partitions were shared out. It may be fewer than we
 	// had seen: the broker that was asked then lagged behind the one asked before.

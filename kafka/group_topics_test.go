@@ -158,7 +158,7 @@ func TestTheLeadersOwnCountIsWhatTheGenerationAccountsFor(t *testing.T) {
 	// The broker that was asked while sharing out lagged behind the one asked before.
 	g := &Group{client: &groupClient{dealt: map[string]int{"a": 2}}}
 	g.view = topicView{"a": {Partitions: []int32{0, 1, 2}}, "b": {Partitions: []int32{0}}}
-	base := g.baseline(nil)
+	base := g.baseline(nil, nil)
 	require.Equal(t, 2, base["a"].count)
 	require.Equal(t, 1, base["b"].count)
 	require.NotEmpty(t, changed(base, g.view))

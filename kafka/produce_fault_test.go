@@ -13,23 +13,16 @@ import (
 
 	"delay-scheduler/delay"
 	"delay-scheduler/forward"
+	"delay-scheduler/internal/testkafka"
 )
 
 // produceKey is the request that all faults here are about.
 const produceKey = 0
 
-func fake(t *testing.T, opts ...kfake.Opt) *kfake.Cluster {
-	t.Helper()
-	c, err := kfake.NewCluster(opts...)
-	require.NoError(t, err)
-	t.Cleanup(c.Close)
-	return c
-}
-
 func TestOrderHoldsAndNothingIsLostOrDoubledWhileLeadersMove(t *testing.T) {
 	const n, keys = 20_000, 50
-	c := fake(t, kfake.NumBrokers(3), kfake.SeedTopics(12, "moving"))
-	p, acks := testProducer(t, c.ListenAddrs(), func(o *ProducerOptions) { o.MaxBatchRecords = 50 })
+	c := testkafka.Fake(t, kfake.NumBrokers(3), kfake.SeedTopics(12, "moving"))
+	p, acks := testProducer(t, c, func(o *ProducerOptions) { o.MaxBatchRecords = 50 })
 	for i := range 20 {
 		produceNumbered(p, "moving", i*n/20, (i+1)*n/20, keys)
 		for part := range int32(12) {
@@ -40,7 +33,7 @@ func TestOrderHoldsAndNothingIsLostOrDoubledWhileLeadersMove(t *testing.T) {
 	got := acks.wait(t, n, 20*time.Second)
 	require.Equal(t, map[forward.Class]int{0: n}, classes(got))
 	requireTagsInOrder(t, got, n, keys)
-	requireOnce(t, readTopic(t, c.ListenAddrs(), "moving", n), n)
+	requireOnce(t, readProduced(t, c, "moving", n), n)
 	require.Positive(t, counter(t, p.loop.metrics.retries), "nothing was sent again: the leaders did not move in time")
 }
 
@@ -54,14 +47,14 @@ func TestWhatPassesIsSentAgainUntilItIsWrittenOnce(t *testing.T) {
 	} {
 		t.Run(fault.Message, func(t *testing.T) {
 			const n, keys = 2000, 20
-			c := fake(t, kfake.NumBrokers(2), kfake.SeedTopics(4, "faulty"))
+			c := testkafka.Fake(t, kfake.NumBrokers(2), kfake.SeedTopics(4, "faulty"))
 			h := c.Fault(kfake.Fault{Keys: []kmsg.Key{produceKey}, Topic: "faulty", Err: fault, Count: 2})
-			p, acks := testProducer(t, c.ListenAddrs(), func(o *ProducerOptions) { o.MaxBatchRecords = 100 })
+			p, acks := testProducer(t, c, func(o *ProducerOptions) { o.MaxBatchRecords = 100 })
 			produceNumbered(p, "faulty", 0, n, keys)
 			got := acks.wait(t, n, 20*time.Second)
 			require.Equal(t, map[forward.Class]int{0: n}, classes(got))
 			requireTagsInOrder(t, got, n, keys)
-			requireOnce(t, readTopic(t, c.ListenAddrs(), "faulty", n), n)
+			requireOnce(t, readProduced(t, c, "faulty", n), n)
 			require.Equal(t, 2, h.Hits())
 		})
 	}
@@ -69,27 +62,27 @@ func TestWhatPassesIsSentAgainUntilItIsWrittenOnce(t *testing.T) {
 
 func TestDroppedConnectionsCostNothing(t *testing.T) {
 	const n, keys = 5000, 20
-	c := fake(t, kfake.NumBrokers(2), kfake.SeedTopics(4, "dropped"))
+	c := testkafka.Fake(t, kfake.NumBrokers(2), kfake.SeedTopics(4, "dropped"))
 	requests := 0
 	c.ControlKey(produceKey, func(kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
 		requests++
 		return nil, errors.New("dropped by the test"), requests%3 == 1 && requests < 30
 	})
-	p, acks := testProducer(t, c.ListenAddrs(), func(o *ProducerOptions) { o.MaxBatchRecords = 50 })
+	p, acks := testProducer(t, c, func(o *ProducerOptions) { o.MaxBatchRecords = 50 })
 	produceNumbered(p, "dropped", 0, n, keys)
 	got := acks.wait(t, n, 20*time.Second)
 	require.Equal(t, map[forward.Class]int{0: n}, classes(got))
 	requireTagsInOrder(t, got, n, keys)
-	requireOnce(t, readTopic(t, c.ListenAddrs(), "dropped", n), n)
+	requireOnce(t, readProduced(t, c, "dropped", n), n)
 	require.Positive(t, counter(t, p.loop.metrics.disconnected))
 }
 
 func TestWhatIsCertainlyUnwrittenComesBackInOrderWithItsNumbers(t *testing.T) {
 	const n = 300
-	c := fake(t, kfake.SeedTopics(1, "short"))
+	c := testkafka.Fake(t, kfake.SeedTopics(1, "short"))
 	h := c.Fault(kfake.Fault{Keys: []kmsg.Key{produceKey}, Err: kerr.NotEnoughReplicas, Count: -1})
-	p, acks := testProducer(t, c.ListenAddrs(), func(o *ProducerOptions) { o.MaxBatchRecords, o.Patience = 50, 300*time.Millisecond })
+	p, acks := testProducer(t, c, func(o *ProducerOptions) { o.MaxBatchRecords, o.Patience = 50, 300*time.Millisecond })
 	produceNumbered(p, "short", 0, n, 1)
 	got := acks.wait(t, n, 10*time.Second)
 	require.Equal(t, map[forward.Class]int{forward.Transient: n}, classes(got))
@@ -108,24 +101,24 @@ func TestWhatIsCertainlyUnwrittenComesBackInOrderWithItsNumbers(t *testing.T) {
 	produceNumbered(p, "short", 0, n, 1)
 	got = acks.wait(t, 2*n+10, 10*time.Second)
 	require.Equal(t, map[forward.Class]int{forward.Transient: n + 10, 0: n}, classes(got))
-	requireOnce(t, readTopic(t, c.ListenAddrs(), "short", n), n)
+	requireOnce(t, readProduced(t, c, "short", n), n)
 	require.Zero(t, counter(t, p.loop.metrics.resequenced), "the sequence had a gap")
 }
 
 func TestWhatMayBeWrittenIsNeverGivenBack(t *testing.T) {
 	const n = 30
-	c := fake(t, kfake.SeedTopics(1, "unsure"))
+	c := testkafka.Fake(t, kfake.SeedTopics(1, "unsure"))
 	// Applied and answered with a time-out; then refused for much longer than we are patient.
 	applied := c.Fault(kfake.Fault{Keys: []kmsg.Key{produceKey}, Err: kerr.RequestTimedOut})
 	refused := c.Fault(kfake.Fault{Keys: []kmsg.Key{produceKey}, Err: kerr.NotEnoughReplicas, Count: -1})
-	p, acks := testProducer(t, c.ListenAddrs(), func(o *ProducerOptions) { o.Patience = 10 * time.Millisecond })
+	p, acks := testProducer(t, c, func(o *ProducerOptions) { o.Patience = 10 * time.Millisecond })
 	produceNumbered(p, "unsure", 0, n, 1)
 	require.NoError(t, applied.Wait(t.Context(), 1))
 	require.NoError(t, refused.Wait(t.Context(), 5))
 	require.Empty(t, acks.all())
 	refused.Remove()
 	require.Equal(t, map[forward.Class]int{0: n}, classes(acks.wait(t, n, 10*time.Second)))
-	requireOnce(t, readTopic(t, c.ListenAddrs(), "unsure", n), n)
+	requireOnce(t, readProduced(t, c, "unsure", n), n)
 }
 
 func TestARefusedTopicComesBackAtOnceAndTheOthersGoOn(t *testing.T) {
@@ -138,21 +131,21 @@ func TestARefusedTopicComesBackAtOnceAndTheOthersGoOn(t *testing.T) {
 		{kerr.InvalidTopicException, forward.UnknownTopic},
 	} {
 		t.Run(c.fault.Message, func(t *testing.T) {
-			cluster := fake(t, kfake.SeedTopics(2, "refused", "open"))
+			cluster := testkafka.Fake(t, kfake.SeedTopics(2, "refused", "open"))
 			cluster.Fault(kfake.Fault{Keys: []kmsg.Key{produceKey}, Topic: "refused", Err: c.fault, Count: -1})
-			p, acks := testProducer(t, cluster.ListenAddrs(), nil)
+			p, acks := testProducer(t, cluster, nil)
 			produceNumbered(p, "refused", 0, 100, 5)
 			produceNumbered(p, "open", 0, 100, 5)
 			got := acks.wait(t, 200, 10*time.Second)
 			require.Equal(t, map[forward.Class]int{0: 100, c.class: 100}, classes(got))
-			requireOnce(t, readTopic(t, cluster.ListenAddrs(), "open", 100), 100)
+			requireOnce(t, readProduced(t, cluster, "open", 100), 100)
 		})
 	}
 }
 
 func TestAnUnknownTopicComesBackAndIsWrittenOnceItExists(t *testing.T) {
-	c := fake(t, kfake.SeedTopics(1, "known"))
-	p, acks := testProducer(t, c.ListenAddrs(), nil)
+	c := testkafka.Fake(t, kfake.SeedTopics(1, "known"))
+	p, acks := testProducer(t, c, nil)
 	refusal := p.Resolve(t.Context(), "later")
 	require.NotNil(t, refusal)
 	require.Equal(t, forward.UnknownTopic, refusal.Class)
@@ -163,35 +156,35 @@ func TestAnUnknownTopicComesBackAndIsWrittenOnceItExists(t *testing.T) {
 	got := acks.wait(t, 100, 10*time.Second)
 	require.Equal(t, map[forward.Class]int{0: 50, forward.UnknownTopic: 50}, classes(got))
 
-	createTopic(t, c.ListenAddrs(), "later", 3, nil)
+	c.CreateTopic("later", 3, nil)
 	require.Nil(t, p.Resolve(t.Context(), "later"))
 	produceNumbered(p, "later", 0, 50, 5)
 	require.Equal(t, map[forward.Class]int{0: 100, forward.UnknownTopic: 50}, classes(acks.wait(t, 150, 10*time.Second)))
-	requireOnce(t, readTopic(t, c.ListenAddrs(), "later", 50), 50)
+	requireOnce(t, readProduced(t, c, "later", 50), 50)
 }
 
 func TestADeletedTopicComesBackAndOneOfTheSameNameIsWritten(t *testing.T) {
-	c := fake(t, kfake.NumBrokers(2), kfake.SeedTopics(8, "deleted"))
-	p, acks := testProducer(t, c.ListenAddrs(), nil)
+	c := testkafka.Fake(t, kfake.NumBrokers(2), kfake.SeedTopics(8, "deleted"))
+	p, acks := testProducer(t, c, nil)
 	produceNumbered(p, "deleted", 0, 50, 10)
 	acks.wait(t, 50, 10*time.Second)
-	deleteTopic(t, c.ListenAddrs(), "deleted")
+	c.DeleteTopic("deleted")
 	produceNumbered(p, "deleted", 0, 50, 10)
 	got := acks.wait(t, 100, 15*time.Second)
 	require.Equal(t, map[forward.Class]int{0: 50, forward.UnknownTopic: 50}, classes(got))
 
-	createTopic(t, c.ListenAddrs(), "deleted", 2, nil)
+	c.CreateTopic("deleted", 2, nil)
 	require.Nil(t, p.Resolve(t.Context(), "deleted"))
 	produceNumbered(p, "deleted", 0, 50, 10)
 	require.Equal(t, map[forward.Class]int{0: 100, forward.UnknownTopic: 50}, classes(acks.wait(t, 150, 10*time.Second)))
-	requireOnce(t, readTopic(t, c.ListenAddrs(), "deleted", 50), 50)
+	requireOnce(t, readProduced(t, c, "deleted", 50), 50)
 }
 
 func TestOneOversizeRecordFailsAlone(t *testing.T) {
 	const n, large = 400, 137
-	c := fake(t)
-	createTopic(t, c.ListenAddrs(), "limited", 1, map[string]string{"max.message.bytes": "20000"})
-	p, acks := testProducer(t, c.ListenAddrs(), func(o *ProducerOptions) { o.Linger = 100 * time.Millisecond })
+	c := testkafka.Fake(t)
+	c.CreateTopic("limited", 1, map[string]string{"max.message.bytes": "20000"})
+	p, acks := testProducer(t, c, func(o *ProducerOptions) { o.Linger = 100 * time.Millisecond })
 	var records []delay.Outgoing
 	for i := range n {
 		r := outgoing("limited", "k", i)
@@ -205,13 +198,13 @@ func TestOneOversizeRecordFailsAlone(t *testing.T) {
 	require.Equal(t, map[forward.Class]int{0: n - 1, forward.TooLarge: 1}, classes(got))
 	requireTagsInOrder(t, got, n, 1)
 	require.NotNil(t, got[large].Err)
-	require.Len(t, readTopic(t, c.ListenAddrs(), "limited", n-1), n-1)
+	require.Len(t, readProduced(t, c, "limited", n-1), n-1)
 	require.Zero(t, counter(t, p.loop.metrics.resequenced))
 }
 
 func TestRecordsThatTheBrokerNamesAreRefusedInTheirPlace(t *testing.T) {
 	const n = 40
-	c := fake(t, kfake.SeedTopics(1, "checked"))
+	c := testkafka.Fake(t, kfake.SeedTopics(1, "checked"))
 	c.ControlKey(produceKey, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
 		req := kreq.(*kmsg.ProduceRequest)
 		resp := req.ResponseKind().(*kmsg.ProduceResponse)
@@ -227,7 +220,7 @@ func TestRecordsThatTheBrokerNamesAreRefusedInTheirPlace(t *testing.T) {
 		resp.Topics = append(resp.Topics, topic)
 		return resp, nil, true
 	})
-	p, acks := testProducer(t, c.ListenAddrs(), func(o *ProducerOptions) { o.Linger = 100 * time.Millisecond })
+	p, acks := testProducer(t, c, func(o *ProducerOptions) { o.Linger = 100 * time.Millisecond })
 	var records []delay.Outgoing
 	for i := range n {
 		records = append(records, outgoing("checked", "k", i))
@@ -239,18 +232,18 @@ func TestRecordsThatTheBrokerNamesAreRefusedInTheirPlace(t *testing.T) {
 		require.Equal(t, i == 0 || i == 5 || i == 6 || i == n-1, a.Err != nil, i)
 	}
 	require.Equal(t, map[forward.Class]int{0: n - 4, forward.Rejected: 4}, classes(got))
-	require.Len(t, readTopic(t, c.ListenAddrs(), "checked", n-4), n-4)
+	require.Len(t, readProduced(t, c, "checked", n-4), n-4)
 }
 
 func TestARejectedRecordWithoutAnIndexIsFoundByHalving(t *testing.T) {
 	const n = 33
-	c := fake(t, kfake.SeedTopics(1, "halved"))
+	c := testkafka.Fake(t, kfake.SeedTopics(1, "halved"))
 	c.Fault(kfake.Fault{Keys: []kmsg.Key{produceKey}, Err: kerr.InvalidTimestamp, Count: -1, When: func(kreq kmsg.Request) bool {
 		var b kmsg.RecordBatch
 		req := kreq.(*kmsg.ProduceRequest)
 		return b.ReadFrom(req.Topics[0].Partitions[0].Records) == nil && b.FirstTimestamp <= 1_000_021 && b.MaxTimestamp >= 1_000_021
 	}})
-	p, acks := testProducer(t, c.ListenAddrs(), func(o *ProducerOptions) { o.Linger = 100 * time.Millisecond })
+	p, acks := testProducer(t, c, func(o *ProducerOptions) { o.Linger = 100 * time.Millisecond })
 	var records []delay.Outgoing
 	for i := range n {
 		r := outgoing("halved", "k", i)
@@ -262,13 +255,13 @@ func TestARejectedRecordWithoutAnIndexIsFoundByHalving(t *testing.T) {
 	require.Equal(t, map[forward.Class]int{0: n - 1, forward.Rejected: 1}, classes(got))
 	requireTagsInOrder(t, got, n, 1)
 	require.NotNil(t, got[21].Err)
-	require.Len(t, readTopic(t, c.ListenAddrs(), "halved", n-1), n-1)
+	require.Len(t, readProduced(t, c, "halved", n-1), n-1)
 }
 
 func TestResolveSaysWhatIsTheMatter(t *testing.T) {
-	c := fake(t, kfake.NumBrokers(2), kfake.SeedTopics(1, "there", "forbidden"))
+	c := testkafka.Fake(t, kfake.NumBrokers(2), kfake.SeedTopics(1, "there", "forbidden"))
 	c.Fault(kfake.Fault{Keys: []kmsg.Key{3}, Topic: "forbidden", Err: kerr.TopicAuthorizationFailed, Count: -1})
-	p, _ := testProducer(t, c.ListenAddrs(), nil)
+	p, _ := testProducer(t, c, nil)
 	require.Nil(t, p.Resolve(t.Context(), "there"))
 	require.Equal(t, forward.NotAuthorized, p.Resolve(t.Context(), "forbidden").Class)
 	require.Equal(t, forward.UnknownTopic, p.Resolve(t.Context(), "missing").Class)

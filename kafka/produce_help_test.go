@@ -1,7 +1,6 @@
 package kafka
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -18,6 +17,7 @@ import (
 
 	"delay-scheduler/delay"
 	"delay-scheduler/forward"
+	"delay-scheduler/internal/testkafka"
 )
 
 // ackLog is a sink that remembers.
@@ -76,9 +76,9 @@ func classes(acks []forward.Ack) map[forward.Class]int {
 }
 
 // testProducer makes a producer that is closed with the test.
-func testProducer(t testing.TB, addrs []string, change func(*ProducerOptions)) (*Producer, *ackLog) {
+func testProducer(t testing.TB, e testkafka.Endpoint, change func(*ProducerOptions)) (*Producer, *ackLog) {
 	t.Helper()
-	o := ProducerOptions{Options: Options{Brokers: addrs}, RequestTimeout: 2 * time.Second, Patience: time.Second}
+	o := ProducerOptions{Options: Options{Brokers: e.Addrs()}, RequestTimeout: 2 * time.Second, Patience: time.Second}
 	if change != nil {
 		change(&o)
 	}
@@ -101,27 +101,22 @@ func outgoing(topic, key string, i int) delay.Outgoing {
 	return delay.Outgoing{Topic: topic, Key: []byte(key), Value: []byte(strconv.Itoa(i)), Tag: i}
 }
 
-// readTopic reads n records from the start, and whatever comes within a moment after.
-func readTopic(t testing.TB, addrs []string, topic string, n int) []*kgo.Record {
+// readProduced reads a topic of which it is known how many records it has. Their number
+// is taken from the log's ends, so that what is there twice is seen.
+func readProduced(t testing.TB, e testkafka.Endpoint, topic string, n int) []*kgo.Record {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(addrs...), kgo.ConsumeTopics(topic),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(100*time.Millisecond))
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	ends, err := testkafka.Admin(t, e).ListEndOffsets(ctx, topic)
 	require.NoError(t, err)
-	defer client.Close()
-	var records []*kgo.Record
-	for within := 20 * time.Second; ; {
-		ctx, cancel := context.WithTimeout(context.Background(), within)
-		fetches := client.PollFetches(ctx)
-		over := ctx.Err() != nil
-		cancel()
-		if over {
-			break
-		}
-		records = append(records, fetches.Records()...)
-		if len(records) >= n {
-			within = 300 * time.Millisecond // for what should not be there
-		}
-	}
+	total := 0
+	ends.Each(func(o kadm.ListedOffset) {
+		require.NoError(t, o.Err)
+		total += int(o.Offset)
+	})
+	require.Equal(t, n, total, "records in the log of %s", topic)
+	records := testkafka.ReadAll(t, e, topic, n, 30*time.Second)
+	require.Len(t, records, n)
 	return records
 }
 
@@ -131,11 +126,7 @@ func requireOnce(t testing.TB, records []*kgo.Record, n int) {
 	t.Helper()
 	seen := make([]int, n)
 	last := make(map[string]int)
-	byPartition := slices.Clone(records)
-	slices.SortStableFunc(byPartition, func(a, b *kgo.Record) int {
-		return cmp.Or(cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Offset, b.Offset))
-	})
-	for _, r := range byPartition {
+	for _, r := range records {
 		i, err := strconv.Atoi(string(r.Value))
 		require.NoError(t, err)
 		seen[i]++
@@ -182,26 +173,4 @@ func produceNumbered(p *Producer, topic string, from, to, keys int) {
 		}
 		p.Produce(topic, records)
 	}
-}
-
-func createTopic(t testing.TB, addrs []string, topic string, partitions int32, configs map[string]string) {
-	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(addrs...))
-	require.NoError(t, err)
-	defer client.Close()
-	values := make(map[string]*string)
-	for k, v := range configs {
-		values[k] = &v
-	}
-	_, err = kadm.NewClient(client).CreateTopic(context.Background(), partitions, 1, values, topic)
-	require.NoError(t, err)
-}
-
-func deleteTopic(t testing.TB, addrs []string, topic string) {
-	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(addrs...))
-	require.NoError(t, err)
-	defer client.Close()
-	_, err = kadm.NewClient(client).DeleteTopic(context.Background(), topic)
-	require.NoError(t, err)
 }

@@ -28,8 +28,8 @@ func TestKeysLandWhereAJavaProducerPutsThem(t *testing.T) {
 	require.Equal(t, partitionOf([]byte{}, 12), partitionOf(nil, 12))
 }
 
-// spread makes a topic with leaders everywhere.
-func spread(partitions int) *produceTopic {
+// ledTopic makes a topic with leaders everywhere.
+func ledTopic(partitions int) *produceTopic {
 	t := &produceTopic{name: "t", count: partitions, limit: DefaultBatchBytes}
 	for i := range partitions {
 		t.parts = append(t.parts, &producePartition{topic: t, index: int32(i), node: &produceNode{}})
@@ -38,7 +38,7 @@ func spread(partitions int) *produceTopic {
 }
 
 func TestRecordsWithoutAKeyStayTogetherUntilTheirBatchIsCut(t *testing.T) {
-	topic := spread(12)
+	topic := ledTopic(12)
 	seen := make(map[int32]bool)
 	for range 200 {
 		p := topic.keyless()
@@ -53,7 +53,7 @@ func TestRecordsWithoutAKeyStayTogetherUntilTheirBatchIsCut(t *testing.T) {
 }
 
 func TestRecordsWithoutAKeyAvoidPartitionsInTrouble(t *testing.T) {
-	topic := spread(4)
+	topic := ledTopic(4)
 	topic.parts[0].node = nil
 	topic.parts[1].trouble.since = testTime
 	topic.parts[2].health.slow = true

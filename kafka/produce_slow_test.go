@@ -16,11 +16,12 @@ import (
 
 	"delay-scheduler/delay"
 	"delay-scheduler/forward"
+	"delay-scheduler/internal/testkafka"
 )
 
 // holdBack lets produce requests that contain one of the topics' partitions wait until
 // the returned func is called. An empty list of partitions means all.
-func holdBack(t *testing.T, c *kfake.Cluster, partitions []int32, topics ...string) (release func()) {
+func holdBack(t *testing.T, c *testkafka.FakeCluster, partitions []int32, topics ...string) (release func()) {
 	t.Helper()
 	gate := make(chan struct{})
 	c.ControlKey(produceKey, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
@@ -47,14 +48,14 @@ func patient(o *ProducerOptions) {
 
 func TestAStuckTopicHoldsUpNoOther(t *testing.T) {
 	const stuck, rounds = 5, 20
-	c := fake(t, kfake.NumBrokers(1), kfake.SeedTopics(4, "well"))
+	c := testkafka.Fake(t, kfake.NumBrokers(1), kfake.SeedTopics(4, "well"))
 	var names []string
 	for i := range stuck {
 		names = append(names, fmt.Sprintf("stuck-%d", i))
-		createTopic(t, c.ListenAddrs(), names[i], 4, nil)
+		c.CreateTopic(names[i], 4, nil)
 	}
 	release := holdBack(t, c, nil, names...)
-	p, acks := testProducer(t, c.ListenAddrs(), patient)
+	p, acks := testProducer(t, c, patient)
 	for i, name := range append(names, "well") {
 		require.Nil(t, p.Resolve(t.Context(), name), i)
 	}
@@ -74,15 +75,15 @@ func TestAStuckTopicHoldsUpNoOther(t *testing.T) {
 	got := acks.wait(t, all, 20*time.Second)
 	require.Equal(t, map[forward.Class]int{0: all}, classes(got))
 	for _, name := range append(names, "well") {
-		requireOnce(t, readTopic(t, c.ListenAddrs(), name, rounds*10), rounds*10)
+		requireOnce(t, readProduced(t, c, name, rounds*10), rounds*10)
 	}
 }
 
 func TestAStuckPartitionHoldsUpNoOtherOfItsTopic(t *testing.T) {
 	const rounds, keys = 20, 40
-	c := fake(t, kfake.NumBrokers(1), kfake.SeedTopics(4, "half"))
+	c := testkafka.Fake(t, kfake.NumBrokers(1), kfake.SeedTopics(4, "half"))
 	release := holdBack(t, c, []int32{2}, "half")
-	p, acks := testProducer(t, c.ListenAddrs(), patient)
+	p, acks := testProducer(t, c, patient)
 	require.Nil(t, p.Resolve(t.Context(), "half"))
 	var well []string
 	for i := range keys {
@@ -97,16 +98,16 @@ func TestAStuckPartitionHoldsUpNoOtherOfItsTopic(t *testing.T) {
 	require.Len(t, acks.all(), rounds*len(well))
 	release()
 	acks.wait(t, rounds*keys, 20*time.Second)
-	requireOnce(t, readTopic(t, c.ListenAddrs(), "half", rounds*keys), rounds*keys)
+	requireOnce(t, readProduced(t, c, "half", rounds*keys), rounds*keys)
 }
 
 func TestMoreStuckTopicsThanConnectionsHoldUpNoOther(t *testing.T) {
 	const stuck, n = slowConnections + 4, 20
-	c := fake(t, kfake.NumBrokers(1), kfake.SeedTopics(1, "well"))
+	c := testkafka.Fake(t, kfake.NumBrokers(1), kfake.SeedTopics(1, "well"))
 	var names []string
 	for i := range stuck {
 		names = append(names, fmt.Sprintf("stuck-%d", i))
-		createTopic(t, c.ListenAddrs(), names[i], 1, nil)
+		c.CreateTopic(names[i], 1, nil)
 	}
 	var released atomic.Bool
 	c.ControlKey(produceKey, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
@@ -115,7 +116,7 @@ func TestMoreStuckTopicsThanConnectionsHoldUpNoOther(t *testing.T) {
 		// Taken, and never answered.
 		return nil, nil, !released.Load() && slices.ContainsFunc(kreq.(*kmsg.ProduceRequest).Topics, isStuck)
 	})
-	p, acks := testProducer(t, c.ListenAddrs(), func(o *ProducerOptions) { o.Patience = time.Minute })
+	p, acks := testProducer(t, c, func(o *ProducerOptions) { o.RequestTimeout, o.Patience = time.Second, time.Minute })
 	for _, name := range append(names, "well") {
 		require.Nil(t, p.Resolve(t.Context(), name))
 	}
@@ -130,13 +131,13 @@ func TestMoreStuckTopicsThanConnectionsHoldUpNoOther(t *testing.T) {
 	released.Store(true)
 	require.Equal(t, map[forward.Class]int{0: stuck + n}, classes(acks.wait(t, stuck+n, 30*time.Second)))
 	for _, name := range names {
-		require.Len(t, readTopic(t, c.ListenAddrs(), name, 1), 1)
+		require.Len(t, readProduced(t, c, name, 1), 1)
 	}
 }
 
 func TestABrokerThatNeverAnswersHoldsUpNoOther(t *testing.T) {
 	const n, keys = 2000, 100
-	c := fake(t, kfake.NumBrokers(3), kfake.SeedTopics(6, "spread"))
+	c := testkafka.Fake(t, kfake.NumBrokers(3), kfake.SeedTopics(6, "spread"))
 	for part := range int32(6) {
 		require.NoError(t, c.MoveTopicPartition("spread", part, part%3))
 	}
@@ -150,7 +151,7 @@ func TestABrokerThatNeverAnswersHoldsUpNoOther(t *testing.T) {
 		c.KeepControl()
 		return nil, nil, c.CurrentNode() == 1 // taken, and never answered
 	})
-	p, acks := testProducer(t, c.ListenAddrs(), func(o *ProducerOptions) { o.RequestTimeout = 500 * time.Millisecond })
+	p, acks := testProducer(t, c, func(o *ProducerOptions) { o.RequestTimeout = 500 * time.Millisecond })
 	produceNumbered(p, "spread", 0, n, keys)
 	acks.wait(t, n/keys*well, 20*time.Second)
 	require.Equal(t, n/keys*well, classes(acks.all())[0])
@@ -163,12 +164,12 @@ func TestABrokerThatNeverAnswersHoldsUpNoOther(t *testing.T) {
 	}
 	got := acks.wait(t, n, 20*time.Second)
 	requireTagsInOrder(t, got, n, keys)
-	requireOnce(t, readTopic(t, c.ListenAddrs(), "spread", n), n)
+	requireOnce(t, readProduced(t, c, "spread", n), n)
 }
 
 func TestCloseReportsWhatIsUnansweredAndWhatWasNeverSent(t *testing.T) {
 	const n = 100
-	c := fake(t, kfake.NumBrokers(1), kfake.SeedTopics(1, "stuck", "well"))
+	c := testkafka.Fake(t, kfake.NumBrokers(1), kfake.SeedTopics(1, "stuck", "well"))
 	arrived := make(chan struct{})
 	once := sync.OnceFunc(func() { close(arrived) })
 	gate := make(chan struct{})
@@ -181,7 +182,7 @@ func TestCloseReportsWhatIsUnansweredAndWhatWasNeverSent(t *testing.T) {
 		}
 		return nil, nil, false
 	})
-	p, acks := testProducer(t, c.ListenAddrs(), func(o *ProducerOptions) { patient(o); o.MaxBatchRecords = 10 })
+	p, acks := testProducer(t, c, func(o *ProducerOptions) { patient(o); o.MaxBatchRecords = 10 })
 	produceNumbered(p, "well", 0, n, 1)
 	acks.wait(t, n, 10*time.Second)
 	produceNumbered(p, "stuck", 0, n, 1)
@@ -206,16 +207,16 @@ func TestCloseReportsWhatIsUnansweredAndWhatWasNeverSent(t *testing.T) {
 
 func TestCloseWaitsForWhatIsOnItsWay(t *testing.T) {
 	const n = 1000
-	c := fake(t, kfake.NumBrokers(1), kfake.SeedTopics(3, "last"))
-	p, acks := testProducer(t, c.ListenAddrs(), func(o *ProducerOptions) { o.Linger = time.Hour })
+	c := testkafka.Fake(t, kfake.NumBrokers(1), kfake.SeedTopics(3, "last"))
+	p, acks := testProducer(t, c, func(o *ProducerOptions) { o.Linger = time.Hour })
 	produceNumbered(p, "last", 0, n, 10)
 	require.NoError(t, closeProducer(t, p, 10*time.Second), "nothing may wait for company any more")
 	require.Equal(t, map[forward.Class]int{0: n}, classes(acks.all()))
-	requireOnce(t, readTopic(t, c.ListenAddrs(), "last", n), n)
+	requireOnce(t, readProduced(t, c, "last", n), n)
 }
 
 func TestNobodyIsThere(t *testing.T) {
-	p, acks := testProducer(t, []string{"127.0.0.1:1"}, func(o *ProducerOptions) { o.Patience = 100 * time.Millisecond })
+	p, acks := testProducer(t, endpoint{"127.0.0.1:1"}, func(o *ProducerOptions) { o.Patience = 100 * time.Millisecond })
 	produceNumbered(p, "any", 0, 10, 1)
 	got := acks.wait(t, 10, 10*time.Second)
 	require.Equal(t, map[forward.Class]int{forward.Transient: 10}, classes(got))
@@ -225,9 +226,9 @@ func TestNobodyIsThere(t *testing.T) {
 }
 
 func TestAProducerThatIsClosedAtOnceLeavesNothing(t *testing.T) {
-	c := fake(t, kfake.NumBrokers(1), kfake.SeedTopics(1, "short"))
+	c := testkafka.Fake(t, kfake.NumBrokers(1), kfake.SeedTopics(1, "short"))
 	for i := range 20 {
-		p, acks := testProducer(t, c.ListenAddrs(), nil)
+		p, acks := testProducer(t, c, nil)
 		p.Produce("short", []delay.Outgoing{outgoing("short", "k", i)})
 		ctx, cancel := context.WithCancel(t.Context())
 		if i%2 == 0 {

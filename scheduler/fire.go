@@ -58,8 +58,12 @@ func (p *partition) queue(l *lane) {
 }
 
 func (p *partition) send(l *lane) {
+	most := chunk
+	if p.phase == lingering {
+		most = lingerChunk
+	}
 	for l.waiting() > 0 && l.inFlight < p.window {
-		batch := l.next(min(chunk, p.window-l.inFlight))
+		batch := l.next(min(most, p.window-l.inFlight))
 		var n int
 		if l.dead {
 			n = p.port.SendDeadLetters(batch)

@@ -17,6 +17,7 @@ const (
 	maxTimer     = time.Second            // no timer is armed further ahead: a clock step costs at most this
 	chunk        = 2048                   // records that leave in one turn
 	intakeChunk  = 1024                   // records taken in in one turn
+	lingerChunk  = 128                    // the same of each lane under an old generation: what a new owner may repeat
 	windowMost   = 8192                   // of one lane in flight: what the completed set has to describe singly
 	windowLeast  = 64                     //
 	statusEvery  = 250 * time.Millisecond // how often a snapshot is published

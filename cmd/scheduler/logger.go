@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -10,21 +11,20 @@ import (
 )
 
 // newLogger makes the process's logger: JSON lines for machines, console for people.
-func newLogger(c *config.Config) (*zap.Logger, error) {
+// It does not sample: logs are for state changes, and none may be missing.
+func newLogger(c *config.Config, w io.Writer) (*zap.Logger, error) {
 	level, err := zapcore.ParseLevel(c.Log.Level)
 	if err != nil {
 		return nil, fmt.Errorf("log.level is %q: %w", c.Log.Level, err)
 	}
-	z := zap.NewProductionConfig()
+	enc := zap.NewProductionEncoderConfig()
+	enc.TimeKey = "time"
+	enc.EncodeTime = zapcore.ISO8601TimeEncoder
+	enc.EncodeDuration = zapcore.StringDurationEncoder
+	encoder := zapcore.NewJSONEncoder(enc)
 	if c.Log.Format == "console" {
-		z = zap.NewDevelopmentConfig()
-		z.Development = false
+		enc.EncodeLevel = zapcore.CapitalLevelEncoder
+		encoder = zapcore.NewConsoleEncoder(enc)
 	}
-	z.Level = zap.NewAtomicLevelAt(level)
-	z.Sampling = nil // logs are for state changes: none may be missing
-	z.DisableStacktrace = true
-	z.DisableCaller = true
-	z.EncoderConfig.TimeKey = "time"
-	z.EncoderConfig.EncodeTime = zapcore.ISO8601TimeEncoder
-	return z.Build()
+	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), level)), nil
 }

@@ -34,7 +34,7 @@ be reached it keeps trying, and /readyz says why it is not ready.`,
 }
 
 func serve(c *cobra.Command, loaded *config.Config) error {
-	log, err := newLogger(loaded)
+	log, err := newLogger(loaded, c.ErrOrStderr())
 	if err != nil {
 		return usageError{err}
 	}

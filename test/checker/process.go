@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,11 +18,12 @@ const stopWait = 40 * time.Second
 
 // process is one scheduler, started again and again in the same place.
 type process struct {
-	o     options
-	run   string
-	index int
-	cmd   *exec.Cmd
-	done  chan error
+	o      options
+	run    string
+	index  int
+	listen string
+	cmd    *exec.Cmd
+	done   chan error
 }
 
 func (p *process) start() error {
@@ -28,12 +31,12 @@ func (p *process) start() error {
 	if err != nil {
 		return fmt.Errorf("find a free port: %w", err)
 	}
-	listen := l.Addr().String()
+	p.listen = l.Addr().String()
 	if err := l.Close(); err != nil {
 		return err
 	}
 	file := filepath.Join(p.o.dir, fmt.Sprintf("scheduler-%d.yaml", p.index))
-	if err := os.WriteFile(file, []byte(p.config(listen)), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(p.config()), 0o600); err != nil {
 		return err
 	}
 	out, err := os.OpenFile(filepath.Join(p.o.dir, fmt.Sprintf("scheduler-%d.log", p.index)), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -52,7 +55,7 @@ func (p *process) start() error {
 	return nil
 }
 
-func (p *process) config(listen string) string {
+func (p *process) config() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "kafka:\n  brokers: [%s]\n  metadata_refresh: 1s\n", strings.ReplaceAll(p.o.brokers, ",", ", "))
 	fmt.Fprintf(&b, "group:\n  id: check-%s\n  session_timeout: %s\n", p.run, p.o.sessionTimeout)
@@ -61,7 +64,7 @@ func (p *process) config(listen string) string {
 	}
 	fmt.Fprintf(&b, "sources:\n  - topics: [\"check-%s-delay\"]\n", p.run)
 	fmt.Fprintf(&b, "commit:\n  interval: %s\n", p.o.commitInterval)
-	fmt.Fprintf(&b, "http:\n  listen: %q\n", listen)
+	fmt.Fprintf(&b, "http:\n  listen: %q\n", p.listen)
 	if p.o.extra != "" {
 		fmt.Fprintln(&b, strings.ReplaceAll(p.o.extra, `\n`, "\n"))
 	}
@@ -79,5 +82,31 @@ func (p *process) end(sig syscall.Signal) (ok bool) {
 		_ = p.cmd.Process.Kill()
 		<-p.done
 		return false
+	}
+}
+
+// readyWait is how long a process may take to join the group.
+const readyWait = 30 * time.Second
+
+// ready waits until the process says that it is a member of the group.
+func (p *process) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyWait)
+	defer cancel()
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.listen+"/readyz", nil)
+		if err != nil {
+			return err
+		}
+		if resp, err := http.DefaultClient.Do(req); err == nil {
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("process %d is not ready after %v, see %s", p.index, readyWait, p.o.dir)
+		}
 	}
 }

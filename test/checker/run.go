@@ -71,6 +71,13 @@ func check(ctx context.Context, o options) (Verdict, error) {
 		}
 		r.procs = append(r.procs, p)
 	}
+	// A join moves partitions, and what is being sent while the group re-forms may
+	// come twice. That is promised otherwise than what is judged here.
+	for _, p := range r.procs {
+		if err := p.ready(ctx); err != nil {
+			return Verdict{}, err
+		}
+	}
 	v, err := r.carryOut(ctx)
 	for _, p := range r.procs {
 		if !p.end(syscall.SIGTERM) {

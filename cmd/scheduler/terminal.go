@@ -1,0 +1,64 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// isTerminal says whether somebody watches a stream. Other character devices, such as
+// the null device, count too: what they are sent does not matter.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// Intervals of the progress line.
+const (
+	redrawEvery = 200 * time.Millisecond
+	repeatEvery = 5 * time.Second // where nothing can be redrawn
+)
+
+// progress shows how long work stands: one line that is redrawn on a terminal, a new
+// line now and then elsewhere. What is over quickly shows nothing.
+type progress struct {
+	w     io.Writer
+	live  bool
+	drawn time.Time
+	shown bool
+}
+
+func newProgress(w io.Writer) *progress {
+	return &progress{w: w, live: isTerminal(w), drawn: time.Now()}
+}
+
+// show draws when it is time.
+func (p *progress) show(now time.Time, format string, args ...any) {
+	every := repeatEvery
+	if p.live {
+		every = redrawEvery
+	}
+	if now.Sub(p.drawn) < every {
+		return
+	}
+	p.drawn = now
+	if p.live {
+		p.shown = true
+		fmt.Fprintf(p.w, "\r\x1b[K"+format, args...)
+		return
+	}
+	fmt.Fprintf(p.w, format+"\n", args...)
+}
+
+// clear removes the line before something else is written.
+func (p *progress) clear() {
+	if p.shown {
+		fmt.Fprint(p.w, "\r\x1b[K")
+		p.shown = false
+	}
+}
