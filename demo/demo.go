@@ -154,8 +154,10 @@ func (s *show) watch(ctx context.Context) error {
 		case <-s.produced:
 			s.produced, s.sendDone = nil, true
 		case a := <-s.arrivals:
-			s.heard = a.arrived
-			s.tally.arrived(a, s.down)
+			if a.id != first {
+				s.heard = a.arrived
+				s.tally.arrived(a, s.down)
+			}
 		case <-kill:
 			s.down = append(s.down, span{from: time.Now().Add(-drawEvery)})
 			s.child.kill()

@@ -130,6 +130,7 @@ func (f *Forwarder) refused(a Ack, at time.Duration) {
 		s.pointer = true
 		f.keepDead(s, shrunk(s, a.Err), 0)
 	case keepLong:
+		l.stuckAt, l.stuckErr = at, a.Err
 		f.keepDead(s, s.refusal, at+f.opts.ProbeMax)
 	}
 	// A refusal of the record alone says that its target is well.

@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"cmp"
 	"time"
 
 	"delay-scheduler/bucket"
@@ -88,9 +89,7 @@ func (p *Port) handOver(r reservation, entries []bucket.Entry) bool {
 		s := &records[i]
 		*s = sending{entry: entries[i], port: p, lane: r.lane, bytes: p.sizes[i], epoch: r.epoch}
 		if r.dead {
-			if s.refusal = r.refusal; s.refusal == nil {
-				s.refusal = entries[i].Message.Refusal()
-			}
+			s.refusal = cmp.Or(r.refusal, entries[i].Message.Refusal(), unexplained)
 		}
 		b.add(s)
 	}
@@ -119,6 +118,10 @@ func (f *Forwarder) giveBack(r reservation, p *Port) {
 	f.queue(l, turn{port: p})
 	f.serveAll(f.boot())
 }
+
+// unexplained is for a record handed to SendDeadLetters that says nothing of a refusal:
+// whatever it is, it must not be taken for one that was sent.
+var unexplained = &delay.Refusal{Reason: delay.ReasonMalformedHeader, Detail: "refused"}
 
 const (
 	// usualHeaders is how many headers a forwarded record is first thought to have: id,

@@ -59,6 +59,9 @@ type lane struct {
 	asking  bool
 	quit    chan struct{} // closed when the lane is dropped; nil: no goroutine
 	refused refusals
+	// stuckAt is when this dead-letter topic last refused the pointer to a record.
+	stuckAt  time.Duration
+	stuckErr *Error
 }
 
 // refusals is what is known of a target that is missing or forbidden.
@@ -115,7 +118,7 @@ func (f *Forwarder) lane(target string, p *Port, at time.Duration) *lane {
 	if len(f.lanes) >= f.opts.MaxLanes && !f.evict(at) {
 		return nil
 	}
-	l := &lane{target: target, state: resolving, since: at, usedAt: at, nextAt: askAt, askedAt: never, refused: noRefusals()}
+	l := &lane{target: target, state: resolving, since: at, usedAt: at, nextAt: askAt, askedAt: never, stuckAt: never, refused: noRefusals()}
 	if isKnown {
 		f.names.remove(target)
 		l.state, l.err, l.refused, l.askedAt, l.failed = parked, known.err, known.refused, known.askedAt, known.failed

@@ -74,6 +74,7 @@ type Trouble struct {
 func (f *Forwarder) Degraded() []Trouble {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	at := f.boot()
 	var all []Trouble
 	if f.broken != nil {
 		all = append(all, Trouble{TroubleProducer, "producer", f.broken.Error()})
@@ -84,28 +85,16 @@ func (f *Forwarder) Degraded() []Trouble {
 			all = append(all, Trouble{TroubleDeadLetterTopic, l.target, l.err.Error()})
 		case l.state == parked:
 			all = append(all, Trouble{TroubleLane, l.target, l.err.Error()})
-		case l.dead && f.stuck(l.target) > 0:
+		case l.stuckAt != never && at-l.stuckAt < 2*f.opts.ProbeMax:
+			// Each is tried again every ProbeMax, so the trouble is over when this is old.
 			all = append(all, Trouble{TroubleDeadLetterTopic, l.target, fmt.Sprintf(
-				"refuses %d records and the pointers to them", f.stuck(l.target))})
+				"refuses records and the pointers to them: %v", l.stuckErr.Err)})
 		}
 	}
 	slices.SortFunc(all, func(a, b Trouble) int {
 		return cmp.Or(strings.Compare(a.Reason, b.Reason), strings.Compare(a.Subject, b.Subject))
 	})
 	return all
-}
-
-// stuck counts the records whose pointer a dead-letter topic refused too.
-func (f *Forwarder) stuck(topic string) int {
-	n := 0
-	if w := f.waiting[topic]; w != nil {
-		for _, k := range w.records {
-			if k.pointer && k.notBefore > 0 {
-				n++
-			}
-		}
-	}
-	return n
 }
 
 func (f *Forwarder) countLanes(s laneState) int {

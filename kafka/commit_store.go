@@ -167,11 +167,7 @@ func (c *committer) shrink(batch []pendingCommit) {
 // long: without it every one of them would have to find out for itself.
 func (c *committer) conclude(t *commitAttempt, batch []pendingCommit) {
 	err := fmt.Errorf("%w: %w", scheduler.ErrUnavailable, t.last)
-	say := c.log.Warn
-	if c.life.Err() != nil {
-		say = c.log.Debug // we are leaving
-	}
-	say("commits could not be stored", zap.Int("partitions", len(batch)), zap.String("session", t.session.ID()), zap.Error(t.last))
+	c.log.Debug("commits could not be stored", zap.Int("partitions", len(batch)), zap.String("session", t.session.ID()), zap.Error(t.last))
 	if t.doubtful {
 		batch = c.confirm(t, batch)
 	}

@@ -4,6 +4,9 @@ import "delay-scheduler/delay"
 
 // copyRecords copies records out of the responses that they alias, into one buffer.
 func copyRecords(records []delay.Record) []delay.Record {
+	if len(records) == 0 {
+		return records
+	}
 	bytes, headers := 0, 0
 	for i := range records {
 		r := &records[i]

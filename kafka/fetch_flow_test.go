@@ -106,16 +106,21 @@ func TestFetchLeavesOutAPartitionThatIsNotConsumed(t *testing.T) {
 }
 
 func TestFetchCopiesOutABatchThatWaits(t *testing.T) {
-	topic := "orders-delay"
-	fake := testkafka.Fake(t, kfake.SeedTopics(1, topic))
-	produceTo(t, fake, &kgo.Record{Topic: topic, Value: []byte("v"), Headers: []kgo.RecordHeader{{Key: "k", Value: []byte{}}, {Key: "n"}}})
-	s := startFetcher(t, fake).Open(topic, 0, 0)
-	timer := time.NewTimer(2 * settleTime)
-	<-timer.C
-	got := readN(t, s, 1)
-	require.Equal(t, []delay.Header{{Key: []byte("k"), Value: []byte{}}, {Key: []byte("n")}}, got[0].Headers)
-	require.Nil(t, got[0].Key)
-	require.Equal(t, 1, cap(got[0].Value), "the value has its own place, not the response's")
+	response := []byte("kvh and all the rest of a response")
+	b := scheduler.Batch{Records: []delay.Record{
+		{Offset: 3, Key: response[0:1], Value: response[1:2], Headers: []delay.Header{{Key: response[2:3], Value: []byte{}}, {Key: response[2:3]}}},
+		{Offset: 4, Key: []byte{}, Headers: nil},
+	}}
+	out, waited := make(chan scheduler.Batch), make(chan time.Time)
+	go offer(t.Context(), out, b, waited)
+	waited <- time.Time{}
+	got := <-out
+	require.Equal(t, b, got)
+	require.Equal(t, 1, cap(got.Records[0].Value), "the value has a place of its own")
+	copy(response, "xxx")
+	require.Equal(t, "kvh", string(got.Records[0].Key)+string(got.Records[0].Value)+string(got.Records[0].Headers[1].Key))
+	require.NotNil(t, got.Records[1].Key)
+	require.Nil(t, got.Records[1].Value)
 }
 
 func TestFetchReadsABatchLargerThanItsShare(t *testing.T) {
@@ -192,17 +197,12 @@ func TestFetchSaysWhichBrokerRefuses(t *testing.T) {
 	addr := l.Addr().String()
 	require.NoError(t, l.Close())
 
-	s := startFetcher(t, endpoint(addr)).Open("orders-delay", 0, 0)
+	s := startFetcher(t, endpoint{addr}).Open("orders-delay", 0, 0)
 	b := batchUntil(t, s, nil, func(b scheduler.Batch) bool { return b.Err != nil })
 	require.ErrorContains(t, b.Err, "connect to broker "+addr)
 	require.ErrorContains(t, b.Err, "connection refused")
 	require.ErrorContains(t, b.Err, "check kafka.brokers")
 }
-
-// endpoint is an address that no test broker has.
-type endpoint string
-
-func (e endpoint) Addrs() []string { return []string{string(e)} }
 
 func TestFetchCloseDoesNotWaitForASilentBroker(t *testing.T) {
 	fake := testkafka.Fake(t, kfake.SeedTopics(3, "orders-delay"))

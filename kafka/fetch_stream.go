@@ -213,15 +213,21 @@ func (s *stream) deliver(ctx context.Context, b scheduler.Batch) {
 	b.Next, b.LogStart, b.LogEnd = s.next, s.start, s.end
 	timer := time.NewTimer(settleTime)
 	defer timer.Stop()
+	if offer(ctx, s.out, b, timer.C) {
+		s.heard = time.Now()
+	}
+}
+
+// offer sends a batch, copied out of its response if it is not taken by a time.
+func offer(ctx context.Context, out chan<- scheduler.Batch, b scheduler.Batch, waited <-chan time.Time) bool {
 	for {
 		select {
-		case s.out <- b:
-			s.heard = time.Now()
-			return
-		case <-timer.C:
+		case out <- b:
+			return true
+		case <-waited:
 			b.Records = copyRecords(b.Records)
 		case <-ctx.Done():
-			return
+			return false
 		}
 	}
 }

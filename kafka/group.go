@@ -74,7 +74,7 @@ func NewGroup(o GroupOptions, h scheduler.Handler, log *zap.Logger, reg promethe
 	}
 	g := &Group{opts: o, handler: h, log: log.Named("group").With(zap.String("group", o.ID)), metrics: newGroupMetrics(reg)}
 	g.status.session = o.SessionTimeout
-	client, err := newGroupClient(o.Options, o.groupConfig(), o.ID, g.status.trouble)
+	client, err := newGroupClient(o.Options, o.groupConfig(), o.ID, g.trouble)
 	if err != nil {
 		return nil, fmt.Errorf("configure the group's client: %w", err)
 	}
@@ -130,8 +130,7 @@ func (g *Group) loop(ctx context.Context) error {
 		if err == nil || ctx.Err() != nil || errors.Is(err, errTopicsChanged) {
 			continue
 		}
-		g.status.failed(err)
-		g.log.Warn("not in the group, trying again", zap.Error(err))
+		g.failed(g.explain(err))
 		pause(ctx, pauseFor/2+rand.N(pauseFor/2))
 		pauseFor = min(2*pauseFor, rejoinPauseMost)
 	}
@@ -181,6 +180,37 @@ func (g *Group) fatal(err error) error {
 		return fmt.Errorf("%w %q: give every process of group %q its own: %w", ErrFencedInstance, g.opts.InstanceID, g.opts.ID, err)
 	}
 	return nil
+}
+
+// explain adds what can be done about an error.
+func (g *Group) explain(err error) error {
+	switch {
+	case errors.Is(err, sarama.ErrInvalidSessionTimeout):
+		return fmt.Errorf("the broker does not take a session timeout of %v (group.min.session.timeout.ms to group.max.session.timeout.ms there): change group.session_timeout: %w", g.opts.SessionTimeout, err)
+	case errors.Is(err, sarama.ErrInconsistentGroupProtocol):
+		return fmt.Errorf("group %q is in use by consumers of another kind: choose another group.id: %w", g.opts.ID, err)
+	case errors.Is(err, sarama.ErrGroupAuthorizationFailed):
+		return fmt.Errorf("we may not read as group %q: allow it, or choose another group.id: %w", g.opts.ID, err)
+	}
+	return err
+}
+
+// failed notes why we are not in the group, and says so once.
+func (g *Group) failed(err error) {
+	if g.status.failed(err) {
+		g.log.Warn("not in the group, trying again", zap.Error(err))
+	}
+}
+
+// trouble notes what is wrong with the brokers, nil when it is over, and says so when
+// it begins and ends.
+func (g *Group) trouble(err error) {
+	switch was := g.status.trouble(err); {
+	case was == nil && err != nil:
+		g.log.Warn("the group's brokers give trouble, trying again", zap.Error(err))
+	case was != nil && err == nil:
+		g.log.Info("the group's brokers answer again")
+	}
 }
 
 // open makes the library's consumer group if there is none. It keeps our member id.

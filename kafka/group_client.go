@@ -42,8 +42,8 @@ type groupClient struct {
 	config      *sarama.Config
 	lookup      *lookup
 	coordinator *groupCoordinator
-	// trouble is told what goes wrong with brokers, and nil when it is over.
-	trouble func(error)
+	// tell is told what goes wrong with brokers, and nil when it is over.
+	tell func(error)
 
 	mu      sync.Mutex      // guards what follows
 	attempt context.Context //nolint:containedctx // the library's interface has no context; this one ends waits in it
@@ -53,8 +53,8 @@ type groupClient struct {
 }
 
 // newGroupClient makes a client that has no connection yet.
-func newGroupClient(o Options, config *sarama.Config, group string, trouble func(error)) (*groupClient, error) {
-	c := &groupClient{config: config, trouble: trouble, known: map[string]topicState{}}
+func newGroupClient(o Options, config *sarama.Config, group string, tell func(error)) (*groupClient, error) {
+	c := &groupClient{config: config, tell: tell, known: map[string]topicState{}}
 	config.Consumer.Group.Rebalance.GroupStrategies = []sarama.BalanceStrategy{
 		&strategy{BalanceStrategy: sarama.NewBalanceStrategySticky(), client: c},
 	}
@@ -91,6 +91,13 @@ func (c *groupClient) waiting() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.attempt
+}
+
+// trouble passes on what goes wrong, unless it is our own doing.
+func (c *groupClient) trouble(err error) {
+	if err == nil || c.waiting().Err() == nil {
+		c.tell(err)
+	}
 }
 
 // Coordinator gives a connection to the group's coordinator that was good a moment ago.

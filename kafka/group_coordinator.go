@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -176,7 +177,7 @@ func (c *groupCoordinator) do(ctx context.Context, within time.Duration, request
 	}
 	if err := link.do(ctx, within, request); err != nil {
 		c.lost()
-		return true, err
+		return true, fmt.Errorf("coordinator %s: %w", link.addr, plain(err))
 	}
 	return true, nil
 }

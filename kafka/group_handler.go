@@ -63,7 +63,7 @@ func (g *Group) claims(ctx context.Context, assigned map[string][]int32) ([]sche
 	if err != nil {
 		return nil, err
 	}
-	found, err := g.committer.coordinator.awaitOffsets(ctx, places, g.status.failed)
+	found, err := g.committer.coordinator.awaitOffsets(ctx, places, g.failed)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (g *Group) awaitStates(ctx context.Context, topics []string) (map[string]to
 		missing := slices.ContainsFunc(topics, func(name string) bool { return states[name].Err != nil })
 		switch {
 		case err != nil:
-			g.status.failed(err)
+			g.failed(err)
 		case !missing || time.Now().After(deadline):
 			return states, nil
 		default:

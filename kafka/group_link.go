@@ -47,17 +47,19 @@ func newLink(config *sarama.Config, addr string) *link {
 // open connects and introduces us, within a time. On an error the link is closed.
 func (l *link) open(within time.Duration) error {
 	expired := time.AfterFunc(within, l.wire.cut)
-	defer expired.Stop()
 	err := l.broker.Open(&l.config)
 	if err == nil {
 		_, err = l.broker.Connected()
 	}
-	if err == nil && !l.ok() {
-		err = fmt.Errorf("no answer within %v", within)
+	switch {
+	case !expired.Stop():
+		err = fmt.Errorf("no answer within %v: %w", within, errCut)
+	case err == nil && !l.ok():
+		err = errCut
 	}
 	if err != nil {
 		l.close()
-		return fmt.Errorf("connect to broker %s: %w", l.addr, err)
+		return fmt.Errorf("connect to broker %s: %w", l.addr, plain(err))
 	}
 	return nil
 }
@@ -74,9 +76,9 @@ func (l *link) do(ctx context.Context, within time.Duration, request func(*saram
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return fmt.Errorf("broker %s: %w: %w", l.addr, errCut, context.Cause(ctx))
+		return fmt.Errorf("%w: %w", errCut, context.Cause(ctx))
 	case limit.Err() != nil:
-		return fmt.Errorf("broker %s: no answer within %v: %w", l.addr, within, errCut)
+		return fmt.Errorf("no answer within %v: %w", within, errCut)
 	}
 	return err
 }

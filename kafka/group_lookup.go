@@ -94,7 +94,11 @@ func (l *lookup) put(ctx context.Context, link *link, question func(*sarama.Brok
 		return errCut
 	}
 	defer l.use(nil)
-	return link.do(ctx, askTimeout, question)
+	err := link.do(ctx, askTimeout, question)
+	if err == nil || refused(err) {
+		return err
+	}
+	return fmt.Errorf("broker %s: %w", link.addr, plain(err))
 }
 
 func (l *lookup) openLink(ctx context.Context, link *link) error {

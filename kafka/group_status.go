@@ -50,18 +50,22 @@ func (b *statusBoard) get() Status {
 	return s
 }
 
-// trouble keeps what is wrong with the brokers; nil: it is over.
-func (b *statusBoard) trouble(err error) {
+// trouble keeps what is wrong with the brokers, nil when it is over, and gives what
+// was.
+func (b *statusBoard) trouble(err error) (was error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.broker = err
+	was, b.broker = b.broker, err
+	return was
 }
 
-// failed keeps why we are not in the group, until we are.
-func (b *statusBoard) failed(err error) {
+// failed keeps why we are not in the group, until we are, and says whether that is new.
+func (b *statusBoard) failed(err error) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	news := b.group == nil || b.group.Error() != err.Error()
 	b.group = err
+	return news
 }
 
 func (b *statusBoard) joined(s *session, claims int) {

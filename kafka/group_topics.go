@@ -54,10 +54,10 @@ func (g *Group) awaitTopics(ctx context.Context) (topicView, error) {
 			return nil, context.Cause(ctx)
 		case err != nil && len(g.view) > 0:
 			// The group re-forms and waits for us. What is new can wait.
-			g.status.trouble(err)
+			g.trouble(err)
 			return g.view, nil
 		case err != nil:
-			g.status.trouble(err)
+			g.trouble(err)
 		case len(view) > 0:
 			g.idling = false
 			return view, nil
@@ -75,11 +75,11 @@ func (g *Group) awaitTopics(ctx context.Context) (topicView, error) {
 // join of another member.
 func (g *Group) idle() {
 	if !g.idling {
-		g.log.Warn(errNoTopic.Error())
+		g.log.Warn("waiting", zap.Error(errNoTopic))
 	}
 	g.idling, g.view = true, nil
 	g.leave()
-	g.status.failed(errNoTopic)
+	_ = g.status.failed(errNoTopic)
 }
 
 // topicBase is how much of a topic the present generation accounts for.
@@ -100,12 +100,14 @@ func (g *Group) baseline(assigned map[string][]int32, claims []scheduler.Claim) 
 		claimed[c.Topic] = c.TopicID
 	}
 	for name := range assigned {
-		b := base[name]
-		b.id = claimed[name]
-		base[name] = b
-		if b.id == (offset.TopicID{}) {
+		id, ok := claimed[name]
+		if !ok {
 			delete(base, name) // not there when it was claimed: new when it is seen
+			continue
 		}
+		b := base[name]
+		b.id = id
+		base[name] = b
 	}
 	// As the leader we know how many partitions were shared out. It may be fewer than we
 	// had seen: the broker that was asked then lagged behind the one asked before.

@@ -24,6 +24,7 @@ func TestTroubleOfOneBrokerIsNotTheGroups(t *testing.T) {
 			{"a silent broker holds up nobody", silentBroker},
 			{"the generation goes on when the coordinator moves", coordinatorMoves},
 			{"the generation goes on when the coordinator is silent for a while", coordinatorSilent},
+			{"the generation goes on when the coordinator is killed", coordinatorKilled},
 			{"a partition that loses its leader disturbs nobody", losesLeader},
 			{"a partition without a leader is shared out like any other", leaderless},
 		} {
@@ -183,6 +184,27 @@ func coordinatorSilent(t *testing.T, b testkafka.Nodes) {
 	require.ErrorIs(t, commitOne(t, s, topic, 0, 1, ""), scheduler.ErrUnavailable)
 	b.Thaw(node)
 	require.Eventually(t, func() bool { return commitOne(t, s, topic, 0, 2, "") == nil }, patience, 50*time.Millisecond)
+	_, now := m.generation()
+	require.Equal(t, assigns, now, "the generation should go on")
+}
+
+func coordinatorKilled(t *testing.T, b testkafka.Nodes) {
+	cluster, ok := b.(*testkafka.Cluster)
+	if !ok {
+		t.Skip("the embedded brokers die together")
+	}
+	topic := testkafka.UniqueName(t)
+	n := spread(b, topic)
+	m := startMember(t, groupOptions(b, topic, topic))
+	m.awaitClaims(n)
+	s, assigns := m.generation()
+	node := b.Coordinator(topic)
+	cluster.Kill(node)
+	defer cluster.Restart(node)
+	began := time.Now()
+	require.Eventually(t, func() bool { return commitOne(t, s, topic, 0, 2, "") == nil }, 2*patience, 50*time.Millisecond)
+	t.Logf("commits were taken again after %v", time.Since(began))
+	staysIn(t, m)
 	_, now := m.generation()
 	require.Equal(t, assigns, now, "the generation should go on")
 }

@@ -174,3 +174,9 @@ func produceNumbered(p *Producer, topic string, from, to, keys int) {
 		p.Produce(topic, records)
 	}
 }
+
+// brokerAddrs is an endpoint that is only addresses.
+type brokerAddrs []string
+
+// Addrs implements testkafka.Endpoint.
+func (a brokerAddrs) Addrs() []string { return a }

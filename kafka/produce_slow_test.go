@@ -216,7 +216,7 @@ func TestCloseWaitsForWhatIsOnItsWay(t *testing.T) {
 }
 
 func TestNobodyIsThere(t *testing.T) {
-	p, acks := testProducer(t, endpoint{"127.0.0.1:1"}, func(o *ProducerOptions) { o.Patience = 100 * time.Millisecond })
+	p, acks := testProducer(t, brokerAddrs{"127.0.0.1:1"}, func(o *ProducerOptions) { o.Patience = 100 * time.Millisecond })
 	produceNumbered(p, "any", 0, 10, 1)
 	got := acks.wait(t, 10, 10*time.Second)
 	require.Equal(t, map[forward.Class]int{forward.Transient: 10}, classes(got))

@@ -9,7 +9,21 @@ import (
 )
 
 // What is stored in a group outlives the process: these must decode for ever.
-var golden = map[string]*Set{}
+var golden = map[string]*Set{
+	"ds1.AQIDAAAAAAAAAAAAAAAAAAIAAAAAAAAAAQAAAAAAAABNAIGW-L8": {
+		TopicID: TopicID{1, 2, 3}, Offset: 77, Nonce: 1, Fingerprint: 2,
+	},
+	"ds1.AQIDAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAADoBwQMAOgHgJDFw4NnwD4BBQAAAAAAAAAAwD4JAAAAAAAAAPKPxcODZ8EPAugH6AcR6Aew8P___x8BBLDwP___v___DwTcC_QDgPC6vPyY____AYAZLLOycw": {
+		TopicID: TopicID{1, 2, 3}, Offset: 1000, segments: []segment{
+			{from: 1000, to: 2000, horizon: Key{1_770_000_000_000, 5000}, lanes: []laneHorizon{
+				{5, Key{1_770_000_000_000, 5000}}, {9, Key{7, 7}},
+			}},
+			{from: 2000, to: 3000, horizon: noKey, whole: true},
+			{from: 2000, to: 1 << 40, horizon: noKey, pending: []span{{1 << 20, 1 << 39}}, stale: true},
+			{from: 2500, to: 3000, horizon: Key{Refused, 2600}},
+		},
+	},
+}
 
 func TestLaneOfIsFNV(t *testing.T) {
 	for _, s := range []string{"", "a", "orders", strings.Repeat("x", 249)} {

@@ -14,7 +14,7 @@ import (
 
 var (
 	seedFlag  = flag.Uint64("offset.seed", 0, "seed of the model test, 0 for a new one")
-	worldFlag = flag.Int("offset.worlds", 60, "how many worlds the model test tries")
+	worldFlag = flag.Int("offset.worlds", 60, "how many worlds the model test tries, a quarter under the race detector")
 )
 
 // TestTrackerKeepsItsPromisesInAnyWorld drives trackers through random lives of a
@@ -26,7 +26,11 @@ func TestTrackerKeepsItsPromisesInAnyWorld(t *testing.T) {
 	}
 	t.Logf("seed %d (go test ./offset -run %s -offset.seed=%d)", seed, t.Name(), seed)
 	var total worldStats
-	for i := range *worldFlag {
+	worlds := *worldFlag
+	if raced {
+		worlds /= 4
+	}
+	for i := range worlds {
 		w := newWorld(rand.New(rand.NewPCG(seed, uint64(i))))
 		for step := range w.steps {
 			if err := w.step(); err != nil {

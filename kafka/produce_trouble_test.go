@@ -1,0 +1,246 @@
+package kafka
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"delay-scheduler/forward"
+	"delay-scheduler/internal/testkafka"
+)
+
+// proxied is what both kinds of private brokers have.
+type proxied interface {
+	testkafka.Nodes
+	Proxy(node int32) *testkafka.Proxy
+}
+
+// ended is what the log of a topic holds so far.
+func ended(t *testing.T, b testkafka.Broker, topic string) int {
+	t.Helper()
+	ends, err := testkafka.Admin(t, b).ListEndOffsets(t.Context(), topic)
+	if err != nil {
+		return -1
+	}
+	total := 0
+	for _, partitions := range ends {
+		for _, o := range partitions {
+			total += int(o.Offset)
+		}
+	}
+	return total
+}
+
+func TestProducerInTrouble(t *testing.T) {
+	testkafka.Each(t, func(t *testing.T, b testkafka.Broker) {
+		nodes := b.(proxied)
+		t.Run("an answer that is lost after the append", func(t *testing.T) { answerLost(t, nodes) })
+		t.Run("connections that break all the time", func(t *testing.T) { connectionsBreak(t, nodes) })
+		t.Run("a broker that never answers", func(t *testing.T) { silentLeader(t, nodes) })
+		t.Run("an offline partition", func(t *testing.T) { offlinePartition(t, nodes) })
+	}, testkafka.WithBrokers(3), testkafka.WithProxy())
+}
+
+func answerLost(t *testing.T, b proxied) {
+	const n = 500
+	topic := testkafka.UniqueName(t)
+	b.CreateTopicOn(topic, [][]int32{{1}, {1}}, nil)
+	p, acks := testProducer(t, b, func(o *ProducerOptions) { o.RequestTimeout = 500 * time.Millisecond })
+	produceNumbered(p, topic, 0, n, 10)
+	acks.wait(t, n, 20*time.Second)
+	b.Proxy(1).DropResponses()
+	produceNumbered(p, topic, n, 2*n, 10)
+	// The administrator goes past the proxies: everything is in the log, some of it after
+	// several attempts on several connections, and nothing is acknowledged.
+	direct := testkafka.Admin(t, brokerAddrs{b.Proxy(0).Addr(), b.Proxy(2).Addr()})
+	_ = direct
+	require.Eventually(t, func() bool { return counter(t, p.loop.metrics.disconnected) >= 2 }, 20*time.Second, 10*time.Millisecond)
+	require.Len(t, acks.all(), n)
+	b.Proxy(1).Resume()
+	got := acks.wait(t, 2*n, 20*time.Second)
+	require.Equal(t, map[forward.Class]int{0: 2 * n}, classes(got))
+	requireTagsInOrder(t, got, 2*n, 10)
+	requireOnce(t, readProduced(t, b, topic, 2*n), 2*n)
+	require.Zero(t, counter(t, p.loop.metrics.resequenced))
+}
+
+func connectionsBreak(t *testing.T, b proxied) {
+	const n, keys = 20_000, 50
+	topic := testkafka.UniqueName(t)
+	b.CreateTopic(topic, 6, nil)
+	p, acks := testProducer(t, b, func(o *ProducerOptions) { o.MaxBatchRecords = 100 })
+	for i := range 20 {
+		produceNumbered(p, topic, i*n/20, (i+1)*n/20, keys)
+		acks.wait(t, i*n/20, 30*time.Second)
+		for _, node := range b.NodeIDs() {
+			b.Proxy(node).Drop()
+		}
+	}
+	got := acks.wait(t, n, 30*time.Second)
+	require.Equal(t, map[forward.Class]int{0: n}, classes(got))
+	requireTagsInOrder(t, got, n, keys)
+	requireOnce(t, readProduced(t, b, topic, n), n)
+	require.Positive(t, counter(t, p.loop.metrics.disconnected))
+}
+
+func silentLeader(t *testing.T, b proxied) {
+	const n = 300
+	alive, dead := testkafka.UniqueName(t)+"-alive", testkafka.UniqueName(t)+"-dead"
+	b.CreateTopicOn(alive, [][]int32{{0}, {2}}, nil)
+	b.CreateTopicOn(dead, [][]int32{{1}}, nil)
+	p, acks := testProducer(t, b, func(o *ProducerOptions) { o.RequestTimeout = time.Second })
+	require.Nil(t, p.Resolve(t.Context(), alive))
+	require.Nil(t, p.Resolve(t.Context(), dead))
+	produceNumbered(p, dead, 0, n, 1)
+	acks.wait(t, n, 20*time.Second)
+	b.Proxy(1).Pause()
+	produceNumbered(p, dead, n, 2*n, 1)
+	for i := range 20 {
+		produceNumbered(p, alive, i*n, (i+1)*n, 10)
+		acks.wait(t, n+(i+1)*n, 10*time.Second)
+	}
+	// Also what the metadata says is found out without the broker that is silent.
+	require.Nil(t, p.Resolve(t.Context(), alive))
+	require.Len(t, acks.all(), 21*n)
+	b.Proxy(1).Resume()
+	got := acks.wait(t, 22*n, 30*time.Second)
+	require.Equal(t, 22*n, len(got))
+	// What was never sent may have come back; the rest is there once.
+	requireOnce(t, readProduced(t, b, alive, 20*n), 20*n)
+	requireOnce(t, readProduced(t, b, dead, classes(got)[0]-20*n), classes(got)[0]-20*n)
+}
+
+func offlinePartition(t *testing.T, b proxied) {
+	const n, keys = 400, 40
+	topic := testkafka.UniqueName(t)
+	b.CreateTopicOn(topic, [][]int32{{0}, {1}, {2}}, nil)
+	p, acks := testProducer(t, b, func(o *ProducerOptions) { o.Patience = time.Second })
+	produceNumbered(p, topic, 0, keys, keys)
+	acks.wait(t, keys, 20*time.Second)
+	undo := b.Leaderless(topic, 1)
+	produceNumbered(p, topic, keys, n, keys)
+	got := acks.wait(t, n, 60*time.Second)
+	requireTagsInOrder(t, got, n, keys)
+	written := make(map[int]bool)
+	for _, a := range got {
+		i := a.Tag.(int)
+		switch offline := partitionOf([]byte(outgoing("", strconv.Itoa(i%keys), i).Key), 3) == 1; {
+		case a.Err == nil:
+			written[i] = true
+		default:
+			require.True(t, offline, "record %d is not for the partition without a leader", i)
+			require.Equal(t, forward.Transient, a.Err.Class)
+			require.False(t, a.Uncertain)
+		}
+	}
+	undo()
+	// Those that came back are sent again when the lane has asked.
+	require.Eventually(t, func() bool { return p.Resolve(t.Context(), topic) == nil && b.Leader(topic, 1) == 1 }, 30*time.Second, 50*time.Millisecond)
+	again := 0
+	for i := range n {
+		if !written[i] {
+			produceNumbered(p, topic, i, i+1, keys)
+			again++
+		}
+	}
+	require.Positive(t, again)
+	require.Equal(t, n, classes(acks.wait(t, n+again, 60*time.Second))[0])
+	requireOnce(t, readProduced(t, b, topic, n), n)
+}
+
+// What only replication can show.
+func TestProducerWithReplicas(t *testing.T) {
+	b := testkafka.Start(t, testkafka.WithBrokers(3),
+		testkafka.WithProperty("replica.lag.time.max.ms", "20000"))
+	t.Run("a follower that is frozen", func(t *testing.T) { frozenFollower(t, b) })
+	t.Run("a leader that stops", func(t *testing.T) { leaderStops(t, b) })
+	t.Run("too few replicas", func(t *testing.T) { tooFewReplicas(t, b) })
+}
+
+// The broker answers REQUEST_TIMED_OUT although the leader has the batch. Topics that do
+// not need the follower go on.
+func frozenFollower(t *testing.T, b *testkafka.Cluster) {
+	const n = 200
+	slow, well := testkafka.UniqueName(t)+"-slow", testkafka.UniqueName(t)+"-well"
+	b.CreateTopicOn(slow, [][]int32{{0, 1}}, map[string]string{"min.insync.replicas": "2"})
+	b.CreateTopicOn(well, [][]int32{{0, 2}}, map[string]string{"min.insync.replicas": "2"})
+	p, acks := testProducer(t, b, func(o *ProducerOptions) { o.RequestTimeout = time.Second })
+	produceNumbered(p, slow, 0, 1, 1)
+	produceNumbered(p, well, 0, 1, 1)
+	acks.wait(t, 2, 20*time.Second)
+	b.Freeze(1)
+	produceNumbered(p, slow, 1, n, 1)
+	for i := 1; i < n; i++ {
+		produceNumbered(p, well, i, i+1, 1)
+		acks.wait(t, 2+i, 10*time.Second)
+	}
+	require.Eventually(t, func() bool { return counter(t, p.loop.metrics.retries) >= 2 }, 20*time.Second, 10*time.Millisecond)
+	b.Thaw(1)
+	got := acks.wait(t, 2*n, 40*time.Second)
+	require.Equal(t, map[forward.Class]int{0: 2 * n}, classes(got))
+	requireOnce(t, readProduced(t, b, slow, n), n)
+	requireOnce(t, readProduced(t, b, well, n), n)
+	require.Zero(t, counter(t, p.loop.metrics.resequenced))
+}
+
+func leaderStops(t *testing.T, b *testkafka.Cluster) {
+	const n, keys = 30_000, 60
+	topic := testkafka.UniqueName(t)
+	b.CreateTopicOn(topic, [][]int32{{0, 1, 2}, {1, 2, 0}, {2, 0, 1}}, map[string]string{"min.insync.replicas": "2"})
+	p, acks := testProducer(t, b, func(o *ProducerOptions) { o.MaxBatchRecords, o.Patience = 200, time.Minute })
+	for i := range 10 {
+		produceNumbered(p, topic, i*n/10, (i+1)*n/10, keys)
+		acks.wait(t, i*n/10, 60*time.Second)
+		switch i {
+		case 2:
+			b.Terminate(2)
+		case 5:
+			b.Restart(2)
+		case 7:
+			b.Kill(2)
+		}
+	}
+	got := acks.wait(t, n, 60*time.Second)
+	require.Equal(t, map[forward.Class]int{0: n}, classes(got))
+	requireTagsInOrder(t, got, n, keys)
+	b.Restart(2)
+	requireOnce(t, readProduced(t, b, topic, n), n)
+	require.Zero(t, counter(t, p.loop.metrics.resequenced))
+}
+
+func tooFewReplicas(t *testing.T, b *testkafka.Cluster) {
+	const n = 100
+	topic := testkafka.UniqueName(t)
+	b.CreateTopicOn(topic, [][]int32{{0, 2}}, map[string]string{"min.insync.replicas": "2"})
+	p, acks := testProducer(t, b, func(o *ProducerOptions) { o.RequestTimeout = time.Second })
+	produceNumbered(p, topic, 0, n, 1)
+	acks.wait(t, n, 20*time.Second)
+	b.Terminate(2) // leaves the in-sync replicas at once
+	require.Eventually(t, func() bool {
+		before := len(acks.all())
+		require.Nil(t, p.Resolve(t.Context(), topic))
+		produceNumbered(p, topic, n, n+1, 1)
+		last := acks.wait(t, before+1, 20*time.Second)[before]
+		if last.Err == nil {
+			n := ended(t, b, topic)
+			t.Logf("still taken: %d in the log", n)
+			return false
+		}
+		require.Equal(t, forward.Transient, last.Err.Class)
+		require.False(t, last.Uncertain)
+		return true
+	}, 30*time.Second, 10*time.Millisecond)
+	b.Restart(2)
+	ended := ended(t, b, topic)
+	before := len(acks.all())
+	require.Eventually(t, func() bool {
+		require.Nil(t, p.Resolve(t.Context(), topic))
+		produceNumbered(p, topic, ended, ended+1, 1)
+		before++
+		return acks.wait(t, before, 20*time.Second)[before-1].Err == nil
+	}, 30*time.Second, 10*time.Millisecond)
+	readProduced(t, b, topic, ended+1)
+	require.Zero(t, counter(t, p.loop.metrics.resequenced))
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package offset
+
+const raced = false
