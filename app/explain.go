@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"delay-scheduler/config"
 	"delay-scheduler/delay"
+	"delay-scheduler/kafka"
 	"delay-scheduler/scheduler"
 )
 
@@ -93,6 +95,29 @@ func (x *explainer) parser(topic string, r *delay.Rules) *delay.Parser {
 		x.parsers[topic] = delay.NewParser(topic, r)
 	}
 	return x.parsers[topic]
+}
+
+// ErrPlace says that something is no place of a record.
+var ErrPlace = errors.New("want a record's place, such as orders-delay/0/42: topic, partition and offset")
+
+// ReadRecord reads one record of the configured cluster; place is
+// topic/partition/offset.
+func ReadRecord(ctx context.Context, c *config.Config, place string) (*delay.Record, error) {
+	at, err := parsePosition(strings.Split(place, "/"))
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", place, err)
+	}
+	admin, err := kafka.NewAdmin(clusterOptions(c))
+	if err != nil {
+		return nil, err
+	}
+	defer admin.Close()
+	// All topics, so that a broker that makes what is named does not make this one.
+	if _, err := sourceTopics(ctx, admin, c, []string{at.topic}); err != nil {
+		return nil, err
+	}
+	rec, err := admin.ReadRecord(ctx, at.topic, at.partition, at.offset)
+	return &rec, err
 }
 
 // judge is what a partition's loop decides about a record it has read.

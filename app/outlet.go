@@ -160,20 +160,18 @@ func recognise(rec *delay.Record, now time.Time) (delivery, bool) {
 	return d, err == nil
 }
 
-var errPosition = errors.New("want a place such as orders-delay/0/42: topic, partition and offset")
-
 // parsePosition reads topic, partition and offset.
 func parsePosition(parts []string) (position, error) {
 	if len(parts) != 3 || !delay.ValidTopic(parts[0]) {
-		return position{}, errPosition
+		return position{}, ErrPlace
 	}
 	partition, err := strconv.ParseInt(parts[1], 10, 32)
 	if err != nil || partition < 0 {
-		return position{}, errPosition
+		return position{}, ErrPlace
 	}
 	offset, err := strconv.ParseInt(parts[2], 10, 64)
 	if err != nil || offset < 0 {
-		return position{}, errPosition
+		return position{}, ErrPlace
 	}
 	return position{parts[0], int32(partition), offset}, nil
 }

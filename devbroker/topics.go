@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -20,6 +21,9 @@ const createTimeout = 10 * time.Second
 var legalName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
 
 func legal(name string) bool { return legalName.MatchString(name) && name != "." && name != ".." }
+
+// internal names are the brokers' own; clients only ask about them.
+func internal(name string) bool { return strings.HasPrefix(name, "__") }
 
 // CreateTopic makes a topic; 0 partitions is the broker's default. A topic that exists
 // is left as it is.
@@ -83,7 +87,7 @@ func (b *Broker) missing(req *kmsg.MetadataRequest, always bool) []string {
 	}
 	var names []string
 	for _, topic := range req.Topics {
-		if topic.Topic != nil && legal(*topic.Topic) && b.cluster.LeaderFor(*topic.Topic, 0) < 0 {
+		if topic.Topic != nil && legal(*topic.Topic) && !internal(*topic.Topic) && b.cluster.LeaderFor(*topic.Topic, 0) < 0 {
 			names = append(names, *topic.Topic)
 		}
 	}

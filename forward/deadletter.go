@@ -49,6 +49,7 @@ func (f *Forwarder) keepDead(s *sending, refusal *delay.Refusal, notBefore time.
 		f.waiting[p.dead] = w
 	}
 	w.records = append(w.records, kept{sending: next, notBefore: notBefore})
+	p.held.Add(1)
 	f.kickKeeper()
 }
 
@@ -65,6 +66,7 @@ func (f *Forwarder) takeKept(p *Port) []*sending {
 		}
 		return k.port == p
 	})
+	p.held.Add(-int64(len(taken)))
 	if len(w.records) == 0 {
 		delete(f.waiting, p.dead)
 	}
@@ -138,6 +140,7 @@ func (f *Forwarder) takeWaiting(topic string, at time.Duration) ([]*sending, res
 	records = records[:r.n]
 	for i, s := range records {
 		s.lane, s.epoch, s.bytes = l, r.epoch, sizes[i]
+		s.port.held.Add(-1)
 	}
 	w.records = slices.DeleteFunc(w.records, func(k kept) bool { return k.lane != nil })
 	if len(w.records) == 0 {

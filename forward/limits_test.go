@@ -16,11 +16,11 @@ func TestIdleLanesAreDropped(t *testing.T) {
 		o := w.owner("a-delay", 0)
 		o.send("orders", entry(0, 5))
 		o.send("typo", entry(1, 5))
-		time.Sleep(time.Minute + 2*tick)
+		pass(time.Minute + 2*tick)
 		require.Empty(t, w.lane("orders").Target)
 		require.Equal(t, "parked", w.lane("typo").State, "somebody waits for it")
 		o.do(func() { o.pending["typo"] = nil; o.port.Withdraw(); o.port.Resume() })
-		time.Sleep(time.Minute + 2*tick)
+		pass(time.Minute + 2*tick)
 		require.Empty(t, w.f.Lanes())
 		o.send("orders", entry(2, 5))
 		synctest.Wait()
@@ -34,7 +34,7 @@ func TestLeastRecentlyUsedIdleLaneGivesWay(t *testing.T) {
 		o := w.owner("a-delay", 0)
 		for i, target := range []string{"t0", "t1", "t2", "t0", "t3"} {
 			o.send(target, entry(int64(i), 5))
-			time.Sleep(2 * time.Second)
+			pass(2 * time.Second)
 		}
 		require.Equal(t, 5, o.outcome(delay.Sent))
 		require.Len(t, w.f.Lanes(), 3)
@@ -49,12 +49,12 @@ func TestBusyLanesAreNotDroppedAndTheNextWaits(t *testing.T) {
 			w.cluster.set(fmt.Sprint("t", i), func(t *topic) { t.delay = time.Minute })
 			o.send(fmt.Sprint("t", i), entry(i, 5))
 		}
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		o.send("t2", entry(2, 5))
-		time.Sleep(30 * time.Second)
+		pass(30 * time.Second)
 		require.Len(t, w.f.Lanes(), 2)
 		require.Zero(t, w.cluster.produced("t2"))
-		time.Sleep(32 * time.Second)
+		pass(32 * time.Second)
 		require.Equal(t, 3, o.outcome(delay.Sent))
 	})
 }
@@ -76,14 +76,14 @@ func TestInventedNamesStayBounded(t *testing.T) {
 			other.send("orders", entry(i+1, 5))
 			synctest.Wait()
 			require.Equal(t, int(i)+2, other.outcome(delay.Sent))
-			time.Sleep(time.Second)
+			pass(time.Second)
 			w.f.mu.Lock()
 			require.LessOrEqual(t, len(w.f.lanes), lanes)
 			require.LessOrEqual(t, len(w.f.names.byName), namesPerLane*lanes)
 			w.f.mu.Unlock()
 		}
 		other.send("bills", entry(1000, 5))
-		time.Sleep(3 * time.Second)
+		pass(3 * time.Second)
 		require.Equal(t, 122, other.outcome(delay.Sent))
 		asked := 0
 		for i := range names {
@@ -94,7 +94,7 @@ func TestInventedNamesStayBounded(t *testing.T) {
 		// In a second: 1 new name, 2 refused ones, and each of 20 lanes a fifth of a probe
 		// or, when new, a few.
 		require.Less(t, asked, 123*(1+2+4)*2)
-		time.Sleep(2 * time.Hour)
+		pass(2 * time.Hour)
 		require.Equal(t, names, hostile.outcome(delay.DeadLettered))
 	})
 }
@@ -114,9 +114,9 @@ func TestRefusedNameIsRememberedWithoutItsLane(t *testing.T) {
 		require.Empty(t, w.f.Lanes())
 		p.Send("typo", entries(0, 1, 5))
 		require.Equal(t, "parked", w.lane("typo").State)
-		time.Sleep(askEvery - time.Second)
+		pass(askEvery - time.Second)
 		require.Equal(t, 1, w.cluster.askedFor("typo"))
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		require.GreaterOrEqual(t, w.cluster.askedFor("typo"), 2)
 		w.f.mu.Lock()
 		require.Equal(t, first, w.f.lanes["typo"].refused.firstAt)

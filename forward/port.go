@@ -41,6 +41,7 @@ type Port struct {
 	dead      string // the source's dead-letter topic
 	ready     chan struct{}
 	lease     atomic.Int64 // on the boot clock; nothing goes to the producer at or after it
+	held      atomic.Int64 // dead letters that wait in this package
 
 	// The owner's.
 	inFlight int
@@ -163,6 +164,10 @@ func (p *Port) Ready() <-chan struct{} { return p.ready }
 
 // InFlight counts the entries taken and not yet reported.
 func (p *Port) InFlight() int { return p.inFlight }
+
+// Held counts those of InFlight that wait here for their dead-letter topic. They are
+// not under way, so they must not keep others from being sent.
+func (p *Port) Held() int { return int(p.held.Load()) }
 
 // SetLease says until when, on the boot clock, records may be handed to the producer.
 func (p *Port) SetLease(until time.Duration) {

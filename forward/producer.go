@@ -57,6 +57,8 @@ type Producer interface {
 	Resolve(ctx context.Context, topic string) *Error
 	// Produce queues records for one topic and never blocks: the caller bounds what
 	// is in flight. Every Tag comes back through the Sink exactly once, for each
-	// partition of the target in the order given.
+	// partition of the target in the order given. After a transient refusal whatever
+	// follows for that partition is refused too, until the next Resolve of the topic:
+	// otherwise a later record would overtake one that was given back.
 	Produce(topic string, records []delay.Outgoing)
 }

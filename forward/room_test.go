@@ -112,13 +112,13 @@ func TestLargeRecordDoesNotStarve(t *testing.T) {
 		}
 		large.send("orders", entry(0, 900_000))
 		for range 100 {
-			time.Sleep(time.Millisecond)
+			pass(time.Millisecond)
 			busy.send("orders", entries(next, 10, 2000)...)
 			next += 10
 		}
 		require.Equal(t, 1, large.outcome(delay.Sent))
 		require.Less(t, busy.outcome(delay.Sent), int(next))
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		require.Equal(t, int(next), busy.outcome(delay.Sent))
 	})
 }
@@ -132,14 +132,14 @@ func TestPortsOfOneLaneTakeTurns(t *testing.T) {
 			owners = append(owners, w.owner("a-delay", i))
 			owners[i].send("orders", entries(0, 5000, 200)...)
 		}
-		time.Sleep(300 * time.Millisecond)
+		pass(300 * time.Millisecond)
 		first := owners[0].outcome(delay.Sent)
 		require.Positive(t, first)
 		require.Less(t, first, 4000)
 		for _, o := range owners {
 			require.InEpsilon(t, first, o.outcome(delay.Sent), 0.3)
 		}
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 	})
 }
 
@@ -161,7 +161,7 @@ func TestUnusedTurnLapses(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, absent.Ready(), 1)
 		require.Equal(t, 1, w.cluster.produced("orders"))
-		time.Sleep(grantFor + fastTick)
+		pass(grantFor + fastTick)
 		require.Equal(t, 2, w.cluster.produced("orders"))
 		p.Close()
 		absent.Close()

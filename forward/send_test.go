@@ -15,7 +15,7 @@ func TestNothingEntersTheProducerBeforeTheTargetIsKnown(t *testing.T) {
 		w.cluster.hangs = make(chan struct{})
 		p := w.open("a-delay", 3)
 		require.Zero(t, p.Send("orders", entries(0, 10, 20)))
-		time.Sleep(5 * time.Second)
+		pass(5 * time.Second)
 		require.Zero(t, p.Send("orders", entries(0, 10, 20)))
 		require.Zero(t, w.cluster.produced("orders"))
 		require.Equal(t, "resolving", w.lane("orders").State)
@@ -87,7 +87,7 @@ func TestSendWithoutProducerWaitsForOne(t *testing.T) {
 		w.cluster.sink = w.f.Acks
 		o := w.owner("a-delay", 0)
 		o.send("orders", entries(0, 3, 5)...)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		require.Empty(t, w.f.Lanes())
 		w.f.Use(w.cluster)
 		synctest.Wait()
@@ -108,7 +108,7 @@ func TestF17_SlowTargetDelaysNobodyElse(t *testing.T) {
 		for i := range int64(5000) {
 			o.send(targets[i%5], entry(i, 400))
 		}
-		time.Sleep(1500 * time.Millisecond)
+		pass(1500 * time.Millisecond)
 		o.mu.Lock()
 		n := 0
 		for offset, at := range o.at {
@@ -119,7 +119,7 @@ func TestF17_SlowTargetDelaysNobodyElse(t *testing.T) {
 		o.mu.Unlock()
 		require.Equal(t, 4000, n)
 		require.LessOrEqual(t, w.lane("slow").InFlightBytes, int64(1<<18))
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		require.Equal(t, 5000, o.outcome(delay.Sent))
 	})
 }
@@ -140,7 +140,7 @@ func TestF35_OutageBlocksNoCall(t *testing.T) {
 		require.Equal(t, 100, p.outcome(delay.Sent))
 		o.do(o.port.Resume)
 		require.Zero(t, time.Since(before))
-		time.Sleep(3 * time.Hour)
+		pass(3 * time.Hour)
 		require.Equal(t, 500, o.outcome(delay.Sent))
 		requireAscending(t, w.cluster.log("outage"))
 	})

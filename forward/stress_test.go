@@ -43,13 +43,13 @@ func TestNoWakeUpIsLostAndNoOrderBroken(t *testing.T) {
 			name := append(names, "a-dlq")[rng.IntN(targets+1)]
 			fault := rng.IntN(3)
 			w.cluster.set(name, func(t *topic) { t.down, t.missing = fault == 1, fault == 2 })
-			time.Sleep(time.Duration(rng.IntN(300)) * time.Millisecond)
+			pass(time.Duration(rng.IntN(300)) * time.Millisecond)
 		}
 		for _, name := range append(names, "a-dlq") {
 			w.cluster.set(name, func(t *topic) { t.down, t.missing = false, false })
 		}
 		all.Wait()
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		for _, o := range w.owners {
 			o.mu.Lock()
 			require.Len(t, o.got, records)
@@ -79,15 +79,15 @@ func disturb(o *owner, rng *rand.Rand, names []string, records int64) {
 		switch rng.IntN(200) {
 		case 0:
 			o.do(o.port.Withdraw)
-			time.Sleep(time.Duration(rng.IntN(1000)) * time.Millisecond)
+			pass(time.Duration(rng.IntN(1000)) * time.Millisecond)
 			o.do(o.port.Resume)
 		case 1:
 			o.do(func() { o.port.SetLease(o.w.boot()) })
-			time.Sleep(time.Duration(rng.IntN(1000)) * time.Millisecond)
+			pass(time.Duration(rng.IntN(1000)) * time.Millisecond)
 			o.do(func() { o.port.SetLease(1 << 62) })
 		}
 		if rng.IntN(10) == 0 {
-			time.Sleep(time.Duration(rng.IntN(30)) * time.Millisecond)
+			pass(time.Duration(rng.IntN(30)) * time.Millisecond)
 		}
 	}
 }

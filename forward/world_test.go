@@ -234,3 +234,8 @@ func requireAscending(t *testing.T, log []arrival) {
 		last[source] = a.offset
 	}
 }
+
+// pass lets time pass on the fake clock: everything that can happen until then does.
+func pass(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // in a bubble it waits for all the others, not for the wall
+}

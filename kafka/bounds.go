@@ -11,37 +11,53 @@ import (
 // written), and the stable end, up to which transactions are decided.
 type Bounds struct{ Start, End, Stable int64 }
 
-// listBounds asks a partition's leader for its bounds.
-func listBounds(ctx context.Context, conn *connection, topic string, partition int32) (Bounds, error) {
-	var b Bounds
-	for _, q := range []struct {
-		at        int64
-		isolation sarama.IsolationLevel
-		into      *int64
-	}{
-		{sarama.OffsetOldest, sarama.ReadUncommitted, &b.Start},
-		{sarama.OffsetNewest, sarama.ReadCommitted, &b.Stable},
-		{sarama.OffsetNewest, sarama.ReadUncommitted, &b.End},
-	} {
-		req := sarama.NewOffsetRequest(conn.config.Version)
-		req.IsolationLevel = q.isolation
-		req.AddBlock(topic, partition, q.at, 1)
-		var resp *sarama.OffsetResponse
-		err := conn.do(ctx, requestTimeout, func(broker *sarama.Broker) (err error) {
-			resp, err = broker.GetAvailableOffsets(req)
-			return err
-		})
-		if err != nil {
-			return Bounds{}, err
-		}
-		block := resp.GetBlock(topic, partition)
+// listBounds asks the leader of some partitions of a topic for their bounds.
+func listBounds(ctx context.Context, conn *connection, topic string, partitions ...int32) (map[int32]Bounds, error) {
+	// The ends come last, and the stable one before the other: what is written meanwhile
+	// must not make the start greater than an end.
+	start, err := listOffsets(ctx, conn, topic, partitions, sarama.OffsetOldest, sarama.ReadUncommitted)
+	if err != nil {
+		return nil, err
+	}
+	stable, err := listOffsets(ctx, conn, topic, partitions, sarama.OffsetNewest, sarama.ReadCommitted)
+	if err != nil {
+		return nil, err
+	}
+	end, err := listOffsets(ctx, conn, topic, partitions, sarama.OffsetNewest, sarama.ReadUncommitted)
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[int32]Bounds, len(partitions))
+	for _, p := range partitions {
+		all[p] = Bounds{Start: start[p], End: end[p], Stable: stable[p]}
+	}
+	return all, nil
+}
+
+func listOffsets(ctx context.Context, conn *connection, topic string, partitions []int32, at int64, isolation sarama.IsolationLevel) (map[int32]int64, error) {
+	req := sarama.NewOffsetRequest(conn.config.Version)
+	req.IsolationLevel = isolation
+	for _, p := range partitions {
+		req.AddBlock(topic, p, at, 1)
+	}
+	var resp *sarama.OffsetResponse
+	err := conn.do(ctx, requestTimeout, func(broker *sarama.Broker) (err error) {
+		resp, err = broker.GetAvailableOffsets(req)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	offsets := make(map[int32]int64, len(partitions))
+	for _, p := range partitions {
+		block := resp.GetBlock(topic, p)
 		if block == nil {
-			return Bounds{}, sarama.ErrIncompleteResponse
+			return nil, sarama.ErrIncompleteResponse
 		}
 		if err := kafkaError(block.Err); err != nil {
-			return Bounds{}, fmt.Errorf("list offsets of %s/%d: %w", topic, partition, err)
+			return nil, fmt.Errorf("list offsets of %s/%d: %w", topic, p, err)
 		}
-		*q.into = block.Offset
+		offsets[p] = block.Offset
 	}
-	return b, nil
+	return offsets, nil
 }

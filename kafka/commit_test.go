@@ -47,11 +47,15 @@ func commitAll(t testing.TB, s scheduler.Session, commits ...scheduler.Commit) m
 
 // joinedMember starts a member of its own group that holds n partitions of a topic
 // named like the group.
-func joinedMember(t testing.TB, b testkafka.Broker, n int) (*member, scheduler.Session, string) {
+func joinedMember(t testing.TB, b testkafka.Broker, n int, change ...func(*GroupOptions)) (*member, scheduler.Session, string) {
 	t.Helper()
 	topic := testkafka.UniqueName(t)
 	b.CreateTopic(topic, n, nil)
-	m := startMember(t, groupOptions(b, topic, topic))
+	o := groupOptions(b, topic, topic)
+	for _, c := range change {
+		c(&o)
+	}
+	m := startMember(t, o)
 	m.awaitClaims(n)
 	s, _ := m.generation()
 	return m, s, topic
@@ -68,7 +72,7 @@ func TestManyPartitionsWithLongMetadataAreCommittedInChunks(t *testing.T) {
 				return true
 			}})
 		}
-		_, s, topic := joinedMember(t, b, partitions)
+		_, s, topic := joinedMember(t, b, partitions, func(o *GroupOptions) { o.SessionTimeout = 30 * time.Second })
 		metadata := strings.Repeat("m", 4000)
 		commits := make([]scheduler.Commit, partitions)
 		for i := range commits {

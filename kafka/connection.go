@@ -35,10 +35,7 @@ func (c *connection) do(ctx context.Context, within time.Duration, call func(*sa
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
-	if isTransport(err) {
-		return fmt.Errorf("broker %s: %w", c.addr, plain(err))
-	}
-	return fmt.Errorf("broker %s: %w", c.addr, err)
+	return fmt.Errorf("broker %s: %w", c.addr, plain(err))
 }
 
 func (c *connection) open(ctx context.Context) error {
@@ -53,7 +50,7 @@ func (c *connection) open(ctx context.Context) error {
 		if cause := context.Cause(ctx); cause != nil {
 			return cause
 		}
-		return fmt.Errorf("connect to broker %s: %w", c.addr, plain(err))
+		return err
 	}
 	c.link = l
 	return nil

@@ -76,6 +76,22 @@ func classify(err error) verdict {
 	}
 }
 
+// classifyAnswer decides what a broker's answer for a partition means. Beside the code it
+// looks at the offset of the append, which Kafka also gives when the append succeeded and
+// something went wrong after it. So a broker that does not lead and gives none has
+// refused the batch before it wrote anything. (A failing disk proves nothing.)
+func classifyAnswer(err error, block *sarama.ProduceResponseBlock) verdict {
+	v := classify(err)
+	refusable := errors.Is(err, sarama.ErrNotLeaderForPartition) || errors.Is(err, sarama.ErrUnknownTopicOrPartition)
+	if block != nil && block.Offset == noOffset && refusable {
+		v.ambiguous = false
+	}
+	return v
+}
+
+// noOffset is what an answer says when nothing was appended.
+const noOffset = -1
+
 // classifyRefusal covers what concerns the topic, the broker or our rights.
 func classifyRefusal(code sarama.KError) verdict {
 	switch code {

@@ -89,3 +89,22 @@ func TestNoVerdictRefusesWhatMayBeWritten(t *testing.T) {
 		}
 	}
 }
+
+func TestAnAnswerWithoutAnOffsetWasNoAppend(t *testing.T) {
+	block := func(offset int64) *sarama.ProduceResponseBlock { return &sarama.ProduceResponseBlock{Offset: offset} }
+	for _, c := range []struct {
+		err       error
+		block     *sarama.ProduceResponseBlock
+		ambiguous bool
+	}{
+		{sarama.ErrNotLeaderForPartition, block(-1), false},
+		{sarama.ErrNotLeaderForPartition, block(17), true},
+		{sarama.ErrNotLeaderForPartition, block(0), true},
+		{fmt.Errorf("%w: moved", sarama.ErrUnknownTopicOrPartition), block(-1), false},
+		{sarama.ErrKafkaStorageError, block(-1), true},
+		{sarama.ErrRequestTimedOut, block(-1), true},
+		{io.EOF, nil, true},
+	} {
+		require.Equal(t, c.ambiguous, classifyAnswer(c.err, c.block).ambiguous, "%v", c.err)
+	}
+}

@@ -126,7 +126,8 @@ func (n *node) bounds(ctx context.Context, topic string, partition int32) (Bound
 			conn.close()
 			n.aside <- conn
 		}()
-		return listBounds(ctx, &conn, topic, partition)
+		all, err := listBounds(ctx, &conn, topic, partition)
+		return all[partition], err
 	case <-ctx.Done():
 		return Bounds{}, context.Cause(ctx)
 	}

@@ -46,10 +46,10 @@ func (c *groupCoordinator) offsets(ctx context.Context, places []place) (map[pla
 		if block == nil {
 			return nil, fmt.Errorf("read the offset of %s/%d: %w", p.topic, p.partition, sarama.ErrIncompleteResponse)
 		}
-		switch {
-		case block.Err == sarama.ErrNoError:
+		switch block.Err {
+		case sarama.ErrNoError:
 			found[p] = committedOffset{block.Offset, block.Metadata}
-		case block.Err == sarama.ErrUnknownTopicOrPartition:
+		case sarama.ErrUnknownTopicOrPartition:
 			found[p] = committedOffset{offset: -1} // deleted since it was claimed
 		default:
 			if coordinatorMoved(block.Err) {

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -98,35 +99,38 @@ func TestMembersStartedAndStoppedAllTheTimeShareEverythingInTheEnd(t *testing.T)
 	topic := testkafka.UniqueName(t)
 	b.CreateTopic(topic, 6, nil)
 	o := groupOptions(b, topic, topic)
+	o.SessionTimeout = 1500 * time.Millisecond // static members are waited for that long
 	var wg sync.WaitGroup
 	for i := range 10 {
 		wg.Go(func() {
 			for j := range 5 {
 				o := o
-				if i%2 == 0 {
+				if i%5 == 0 {
 					o.InstanceID = fmt.Sprintf("static-%d", i)
 				}
 				m := startMember(t, o)
-				if (i+j)%3 > 0 {
-					require.Eventually(t, func() bool { _, n := m.generation(); return n > 0 || isDone(m) }, patience, time.Millisecond)
+				if (i+j)%3 == 0 {
+					awaitBriefly(m)
 				}
 				m.stop()
-				require.NoError(t, m.err)
+				if m.err != nil {
+					t.Errorf("member %d, round %d: %v", i, j, m.err)
+				}
 			}
 		})
 	}
 	wg.Wait()
-	o.SessionTimeout = 6 * time.Second // those who are static are waited for that long
 	last := startMember(t, o)
 	last.awaitClaims(6)
 }
 
-func isDone(m *member) bool {
-	select {
-	case <-m.done:
-		return true
-	default:
-		return false
+// awaitBriefly gives a member some time to be assigned anything. It may not be: the
+// others come and go all the time.
+func awaitBriefly(m *member) {
+	for deadline := time.Now().Add(time.Second); time.Now().Before(deadline); runtime.Gosched() {
+		if _, n := m.generation(); n > 0 {
+			return
+		}
 	}
 }
 

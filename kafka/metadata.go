@@ -3,7 +3,7 @@ package kafka
 import (
 	"context"
 	"errors"
-	"fmt"
+	"strings"
 
 	"github.com/IBM/sarama"
 
@@ -62,9 +62,19 @@ func (l *lookup) metadata(ctx context.Context, topics ...string) (*metadata, err
 	return m, nil
 }
 
-// unreachable says what to do about the error of a question that no broker answered.
+// unreachable makes one line of the error of a question that no broker answered, and
+// says what to do about it.
 func unreachable(err error) error {
-	return fmt.Errorf("%w: check kafka.brokers", err)
+	var several interface{ Unwrap() []error }
+	var causes []string
+	if errors.As(err, &several) {
+		for _, cause := range several.Unwrap() {
+			causes = append(causes, cause.Error())
+		}
+	} else {
+		causes = append(causes, err.Error())
+	}
+	return &transportError{text: strings.Join(causes, "; ") + ": check kafka.brokers", err: err}
 }
 
 func readMetadata(resp *sarama.MetadataResponse) *metadata {

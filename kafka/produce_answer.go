@@ -74,7 +74,7 @@ func (l *produceLoop) judge(at *produceAttempt, err error, block *sarama.Produce
 		return
 	}
 	p := b.part
-	v := classify(err)
+	v := classifyAnswer(err, block)
 	if v.fate == fateWritten {
 		l.written(p, b, now)
 		return

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -37,6 +38,7 @@ type produceRequest struct {
 	bytes  int
 	sentAt time.Time
 	state  atomic.Int32
+	alone  bool // nothing else is unanswered on the connection
 	// disbanded: its partitions were sent again, each by itself.
 	disbanded bool
 }
@@ -122,6 +124,10 @@ func (l *produceLoop) run(c *produceConn) {
 // the callback or by the error.
 func (l *produceLoop) transmit(c *produceConn, r *produceRequest) {
 	if !r.state.CompareAndSwap(requestWaiting, requestTaken) {
+		return
+	}
+	if r.alone && c.link.hungUp() {
+		l.answer(r, produceAnswer{err: io.EOF})
 		return
 	}
 	slab := recordSlabs.Get().(*recordSlab)

@@ -69,6 +69,15 @@ func (l *produceLink) open(within time.Duration) error {
 	return nil
 }
 
+// hungUp says whether the broker has closed the connection. Only for a connection on
+// which no answer is awaited.
+func (l *produceLink) hungUp() bool {
+	l.mu.Lock()
+	wire := l.wire
+	l.mu.Unlock()
+	return wire != nil && hungUp(wire)
+}
+
 // abort closes the connection, also one that is being made.
 func (l *produceLink) abort() {
 	l.mu.Lock()

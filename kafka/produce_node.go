@@ -231,7 +231,7 @@ func (l *produceLoop) send(c *produceConn, r *produceRequest, now time.Time) {
 			b.stampMS = max(ms, b.floorMS)
 		}
 	}
-	r.conn, r.sentAt = c, now
+	r.conn, r.sentAt, r.alone = c, now, len(c.sent) == 0
 	c.sent = append(c.sent, r)
 	c.lastUse = now
 	l.metrics.requests.Inc()
@@ -279,7 +279,11 @@ func (l *produceLoop) lose(c *produceConn, err error, now time.Time) {
 		n.dialErr = err
 	}
 	l.metrics.disconnected.Inc()
-	l.log.Info("connection lost", zap.Int32("broker", n.id), zap.String("address", n.addr), zap.Error(err))
+	level := zap.InfoLevel
+	if n.dialFailed > 1 {
+		level = zap.DebugLevel // it is still down
+	}
+	l.log.Log(level, "connection lost", zap.Int32("broker", n.id), zap.String("address", n.addr), zap.Error(err))
 	// The broker may be gone, and its partitions be led by others.
 	for _, r := range c.sent {
 		for i := range r.parts {

@@ -94,6 +94,9 @@ type Port interface {
 	Ready() <-chan struct{}
 	// InFlight counts the entries taken and not yet reported.
 	InFlight() int
+	// Held counts those of InFlight that wait for their dead-letter topic; nothing else
+	// may wait for them.
+	Held() int
 	// SetLease ends handing over at a time of the boot clock.
 	SetLease(until time.Duration)
 	// Withdraw gives back what no producer has got yet; Send takes nothing until Resume.

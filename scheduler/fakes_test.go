@@ -255,6 +255,8 @@ func (p *fakePort) InFlight() int {
 	return len(p.flying) + len(p.ended)
 }
 
+func (p *fakePort) Held() int { return 0 }
+
 func (p *fakePort) SetLease(until time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

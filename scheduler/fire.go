@@ -19,7 +19,7 @@ func (p *partition) maySend(clockHeld bool, boot time.Duration) bool {
 	case lingering:
 		// One chunk at a time, each committed before the next: what the next owner
 		// could repeat is at most one chunk.
-		return p.port.InFlight() == 0 && !p.commits.inFlight && !p.commits.dirty
+		return p.port.InFlight() == p.port.Held() && !p.commits.inFlight && !p.commits.dirty
 	}
 	return false
 }
@@ -62,8 +62,9 @@ func (p *partition) send(l *lane) {
 	if p.phase == lingering {
 		most = lingerChunk
 	}
-	for l.waiting() > 0 && l.inFlight < p.window {
-		batch := l.next(min(most, p.window-l.inFlight))
+	window := p.window + p.port.Held()
+	for l.waiting() > 0 && l.inFlight < window {
+		batch := l.next(min(most, window-l.inFlight))
 		var n int
 		if l.dead {
 			n = p.port.SendDeadLetters(batch)

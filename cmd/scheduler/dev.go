@@ -81,10 +81,11 @@ func printDev(w io.Writer, d *app.Dev, o app.DevOptions) {
 		url = " --url http://" + d.HTTP()
 	}
 	fmt.Fprintf(w, `ready
-  broker  %s   (%s)
+  broker  %s
   status  http://%s/v1/status
   data    %s
   topics  %s; others are made when they are first named
+  note    %s
 
 Paste into another terminal. A record that arrives in 5 seconds:
 
@@ -92,7 +93,7 @@ Paste into another terminal. A record that arrives in 5 seconds:
 
 The same with kcat, and a reader of the target:
 
-  kcat -C -b %s -t orders -o end -f '%%T %%t %%h %%s\n' &
+  kcat -C -q -u -b %s -t orders -o end -f '%%T %%t %%h %%s\n' &
   echo hello | kcat -P -b %s -t orders-delay -k order-1 -H target-topic=orders -H delay-ms=5000
 
 A failed record, which comes back to orders by the retry policy (after 1 to 2 s the first time):
@@ -107,6 +108,6 @@ What becomes of a record, and how the scheduler stands:
   curl -s http://%s/v1/status
 
 Ctrl-C stops it.
-`, brokers, strings.TrimPrefix(devbroker.Notice, "the embedded broker "), d.HTTP(), o.Data, strings.Join(topics, ", "),
+`, brokers, d.HTTP(), o.Data, strings.Join(topics, ", "), devbroker.Notice,
 		flag, brokers, brokers, flag, flag, url, d.HTTP())
 }

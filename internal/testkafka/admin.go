@@ -149,16 +149,23 @@ func describe(ctx context.Context, node kmsg.Requestor, name string) (kmsg.Metad
 	return resp.Topics[0], nil
 }
 
+// leader asks the first node that answers, and never what the client remembers.
 func (a *admin) leader(ctx context.Context, topic string, partition int32) (int32, error) {
-	topics, err := a.ListTopicsWithInternal(ctx, topic)
-	if err != nil {
-		return -1, fmt.Errorf("ask for the leader of %s/%d: %w", topic, partition, err)
-	}
-	detail, ok := topics[topic].Partitions[partition]
-	if !ok || detail.Err != nil {
+	var problems []error
+	for _, node := range a.client.SeedBrokers() {
+		detail, err := describe(ctx, node, topic)
+		if err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		for _, p := range detail.Partitions {
+			if p.Partition == partition && p.ErrorCode == 0 {
+				return p.Leader, nil
+			}
+		}
 		return -1, nil
 	}
-	return detail.Leader, nil
+	return -1, fmt.Errorf("ask for the leader of %s/%d: %w", topic, partition, errors.Join(problems...))
 }
 
 func (a *admin) coordinator(ctx context.Context, group string) (int32, error) {

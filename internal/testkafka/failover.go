@@ -3,6 +3,7 @@ package testkafka
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/stretchr/testify/require"
@@ -94,13 +95,20 @@ func (a *admin) awaitReplicas(ctx context.Context, topic string, partition int32
 	}
 }
 
-// offsetsPartition is where a real broker keeps a group: Java's hash of its name, without the sign.
+// offsetsPartition is where a real broker keeps a group: the absolute value of Java's hash
+// of its name, where the one number that has none counts as 0.
 func offsetsPartition(group string, partitions int) int32 {
 	var hash int32
 	for _, char := range group {
 		hash = 31*hash + char
 	}
-	return (hash & 0x7fffffff) % int32(partitions)
+	switch {
+	case hash == math.MinInt32:
+		hash = 0
+	case hash < 0:
+		hash = -hash
+	}
+	return hash % int32(partitions)
 }
 
 // Leaderless kills the node that has the partition's only replica. undo starts it again.

@@ -149,11 +149,15 @@ func (f *FakeCluster) nodeAddrs() map[int32]string {
 	f.t.Helper()
 	addrs := make(map[int32]string)
 	f.ask(func(ctx context.Context) error {
-		brokers, err := f.adm.ListBrokers(ctx)
-		for _, broker := range brokers {
+		// Not the client's own list of brokers: that is of some time ago.
+		metadata, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, f.adm.client)
+		if err != nil {
+			return err
+		}
+		for _, broker := range metadata.Brokers {
 			addrs[broker.NodeID] = net.JoinHostPort(broker.Host, fmt.Sprint(broker.Port))
 		}
-		return err
+		return nil
 	})
 	return addrs
 }

@@ -93,8 +93,13 @@ func TestAddressesAreNotHandedOutTwice(t *testing.T) {
 }
 
 func TestGroupsAreWhereARealBrokerKeepsThem(t *testing.T) {
-	// Java: Math.abs("...".hashCode()) % 50.
-	require.EqualValues(t, 0, offsetsPartition("", 50))
-	require.EqualValues(t, 47, offsetsPartition("a", 50))
-	require.EqualValues(t, (int32(99162322) % 50), offsetsPartition("hello", 50))
+	for group, hash := range map[string]int32{ // The absolute value of Java's "...".hashCode().
+		"":                   0,
+		"a":                  97,
+		"hello":              99162322,
+		"polygenelubricants": 0,         // The hash is the smallest int.
+		"scheduler":          160710469, // The hash is negative.
+	} {
+		require.Equal(t, hash%50, offsetsPartition(group, 50), group)
+	}
 }

@@ -66,7 +66,6 @@ func TestF21CrashInMidDeliveryRepeatsOnlyTheLastCommitIntervalUnderTheSameID(t *
 	killed := time.Now().UnixMilli()
 	p.kill()
 	w.start(group)
-	w.arrived("a", 20_000, 30*time.Second)
 	require.Eventually(t, func() bool {
 		recs := testkafka.ReadAll(t, w.broker, w.topic("a"), 1<<30, 2*time.Second)
 		return len(copies(recs)) == 20_000

@@ -74,14 +74,17 @@ func TestF35OutageOfATargetCostsNoMembershipAndNoJoin(t *testing.T) {
 	c.CreateTopicOn(w.topic("out"), [][]int32{{1}}, testkafka.LogAppendTime())
 	a := w.start()
 	coordinateOn(t, c, w.name, 0)
-	for range 50 {
-		w.produce(w.later("well", 300_000), w.later("out", 500))
+	// Without idempotence: a new producer would have to ask any node for an id.
+	client := testkafka.Client(t, c, kgo.DisableIdempotentWrite())
+	fifty := func(wait int64) {
+		for range 50 {
+			require.NoError(t, client.ProduceSync(t.Context(), w.later("well", wait), w.later("out", 500)).FirstErr())
+		}
 	}
+	fifty(300_000)
 	w.arrived("out", 50, 10*time.Second)
 	c.Proxy(1).Pause()
-	for range 50 {
-		w.produce(w.later("well", 500), w.later("out", 500))
-	}
+	fifty(500)
 	began := time.Now()
 	b := w.start() // a new member, in the middle of the outage
 	require.Less(t, time.Since(began), 10*time.Second, "the join took too long")

@@ -1,0 +1,111 @@
+# Everything that is done to this repository. `make help` lists it.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+GO      ?= go
+BIN     := bin
+TOOLS   := .cache/bin
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+
+GOLANGCI         := $(TOOLS)/golangci-lint
+GOLANGCI_VERSION := v2.15.0
+
+# PKG narrows a target to some packages: make test PKG=./bucket/...
+PKG ?= ./...
+# RUN narrows it to some tests: make test RUN=TestF01
+RUN ?=
+# FLAGS are further flags of go test.
+FLAGS ?=
+# PARALLEL is how many packages are tested at one time.
+PARALLEL ?= 2
+# FUZZTIME is how long each fuzz target runs.
+FUZZTIME ?= 20s
+
+# Tests that need no broker must not find a JVM by chance.
+NO_JVM := JAVA_HOME=/none
+
+TEST := -p $(PARALLEL) -run '$(RUN)' $(FLAGS)
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo
+	@echo "  KAFKA_VERSION=3.9.1 make test     on another version of Apache Kafka"
+	@echo "  make test PKG=./bucket RUN=F01    some packages, some tests"
+
+.PHONY: build
+build: ## Build bin/scheduler
+	$(GO) build -trimpath -ldflags "-X main.version=$(VERSION)" -o $(BIN)/scheduler ./cmd/scheduler
+
+.PHONY: demo
+demo: build ## Show the main job in 20 seconds: delays, a kill in the middle, nothing lost
+	@$(BIN)/scheduler demo
+
+.PHONY: test
+test: $(TOOLS)/broker ## Run all tests, on Apache Kafka where there are Java and Maven
+	$(TOOLS)/broker -- $(GO) test -timeout 9m $(TEST) $(PKG)
+
+.PHONY: test-race
+test-race: ## Run all that needs no JVM under the race detector
+	$(NO_JVM) $(GO) test -race -timeout 15m $(TEST) $(PKG)
+
+.PHONY: test-cpu
+test-cpu: ## Run the packages without a client on 1, 2 and 4 processors
+	$(NO_JVM) $(GO) test -cpu 1,2,4 -timeout 15m $(TEST) ./delay ./bucket ./offset ./retry ./scheduler ./forward
+
+.PHONY: test-long
+test-long: $(TOOLS)/broker ## Run the cases unscaled as well (an hour)
+	$(TOOLS)/broker -- $(GO) test -tags long -timeout 2h -p 1 -run '$(RUN)' $(FLAGS) $(PKG)
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME
+	@grep -rno --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sort | while IFS=: read -r file _ name; do \
+		echo "$${file%/*} $${name#func }"; \
+		$(NO_JVM) $(GO) test -run '^$$' -fuzz "^$${name#func }$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s "$${file%/*}"; \
+	done
+
+.PHONY: bench
+bench: $(TOOLS)/broker build ## Measure speed and memory on Apache Kafka; docs/benchmarks.md has the results
+	$(TOOLS)/broker -- $(GO) run ./bench
+
+.PHONY: bench-micro
+bench-micro: ## Run the benchmarks beside the code
+	$(NO_JVM) $(GO) test -run '^$$' -bench . -benchmem $(FLAGS) $(PKG)
+
+.PHONY: lint
+lint: $(GOLANGCI) ## Check style and the import arrows, and that go.mod and formatting are in order
+	$(GOLANGCI) run ./...
+	$(GO) mod verify >/dev/null
+	$(GO) mod tidy -diff
+
+.PHONY: fmt
+fmt: $(GOLANGCI) ## Format all files
+	$(GOLANGCI) fmt ./...
+
+.PHONY: generate
+generate: ## Write the files that are made from others (docs/configuration.md)
+	$(GO) generate ./...
+
+.PHONY: clean
+clean: ## Remove what was built
+	rm -rf $(BIN) $(TOOLS)/broker
+
+# The broker around a test run is built, not run by `go run`, so that signals reach it.
+.PHONY: $(TOOLS)/broker
+$(TOOLS)/broker:
+	@mkdir -p $(TOOLS)
+	@$(GO) build -o $@ ./internal/testkafka/cmd/broker
+
+# A linter of another version finds other things. What is on the machine serves if it
+# is the right one; else it is compiled once, which takes a minute.
+.PHONY: $(GOLANGCI)
+$(GOLANGCI):
+	@mkdir -p $(TOOLS)
+	@right() { "$$1" version --short 2>/dev/null | grep -qx '$(GOLANGCI_VERSION:v%=%)'; }; \
+	if right $@; then exit 0; fi; \
+	installed=$$(command -v golangci-lint || true); \
+	if [ -n "$$installed" ] && right "$$installed"; then ln -sf "$$installed" $@; exit 0; fi; \
+	echo "installing golangci-lint $(GOLANGCI_VERSION) into $(TOOLS)"; \
+	GOBIN="$(CURDIR)/$(TOOLS)" GOFLAGS= $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
