@@ -50,3 +50,23 @@ func TestFetchStartsAtTheOffsetAskedFor(t *testing.T) {
 		require.Equal(t, int64(0), batch.LogStart)
 	})
 }
+
+// TestF05_AppendTimeIsTheBasisOnLogAppendTimeTopics has one batch whose records claim
+// times an hour ago, now and in 40 days.
+func TestF05_AppendTimeIsTheBasisOnLogAppendTimeTopics(t *testing.T) {
+	b := testkafka.Need(t)
+	topic := testkafka.UniqueName(t)
+	b.CreateTopic(topic, 1, testkafka.LogAppendTime())
+	now := time.Now()
+	produceTo(t, b,
+		&kgo.Record{Topic: topic, Timestamp: now.Add(-time.Hour)},
+		&kgo.Record{Topic: topic, Timestamp: now},
+		&kgo.Record{Topic: topic, Timestamp: now.Add(40 * 24 * time.Hour)},
+	)
+	got := readN(t, startFetcher(t, b).Open(topic, 0, 0), 3)
+	for _, r := range got {
+		require.True(t, r.AppendTime)
+		require.Equal(t, got[0].Timestamp, r.Timestamp, "one batch, one time")
+		require.WithinDuration(t, now, time.UnixMilli(r.Timestamp), 10*time.Second)
+	}
+}

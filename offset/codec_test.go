@@ -145,6 +145,16 @@ func TestEachKindIsUsedWhereItIsTheSmallest(t *testing.T) {
 	require.Regexp(t, `^runs \d, bitset 1, sparse 1$`, info.Segments[0].Kinds)
 }
 
+func TestListThatCannotFitIsCutBeforeItIsPlanned(t *testing.T) {
+	var list []span
+	for i := range int64(1000) {
+		list = append(list, span{2 * i, 2*i + 1})
+	}
+	p := newSetPlan(&Set{segments: []segment{{to: 5000, pending: list}}}, 60)
+	require.Equal(t, int64(2*4*60), p.cut)
+	require.Len(t, p.segments[0].pending.spans, 4*60)
+}
+
 func TestGoldenMetadataStillDecodes(t *testing.T) {
 	for m, want := range golden {
 		got, err := Decode(m, want.TopicID, want.Offset)

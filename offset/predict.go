@@ -100,9 +100,6 @@ func (t *Tracker) set(horizon Key) *Set {
 	if cur.from < cur.to && (cur.horizon != noKey || len(cur.done) > 0) {
 		s.segments = append(s.segments, cur)
 	}
-	for _, seg := range t.old {
-		seg.trim(t.next)
-		s.segments = append(s.segments, seg)
-	}
+	s.segments = append(s.segments, t.old...)
 	return s
 }

@@ -69,8 +69,7 @@ func (t *Tracker) Read(offset, due int64, lane uint64, fromRules bool) (done boo
 		t.popped = later(t.popped, k)
 	}
 	if len(t.old) > 0 && t.wasDone(k, lane, fromRules) {
-		t.left.add(t.popped)
-		t.completed(k, lane)
+		t.found(k, lane)
 		t.Advance(offset + 1)
 		return true
 	}
@@ -138,14 +137,15 @@ func (t *Tracker) Complete(offset, due int64, lane uint64) {
 		if !t.pending.remove(offset) {
 			return
 		}
+		t.early.add(k, lane)
 	case t.open.complete(k, lane):
 		t.pending.remove(offset)
+		t.done = later(t.done, k)
 	default:
 		// Unknown, completed already, or named with another due time than it was
 		// read with. Whatever it is, pending is the safe side.
 		return
 	}
-	t.completed(k, lane)
 	if offset == t.low {
 		t.low = t.next
 		if t.pending.len() > 0 {
@@ -154,8 +154,9 @@ func (t *Tracker) Complete(offset, due int64, lane uint64) {
 	}
 }
 
-// completed accounts for a record that is done.
-func (t *Tracker) completed(k Key, lane uint64) {
+// found accounts for a record that is done without having been open here.
+func (t *Tracker) found(k Key, lane uint64) {
+	t.left.add(t.popped)
 	if t.popped.less(k) {
 		t.early.add(k, lane)
 		return
@@ -172,8 +173,7 @@ func (t *Tracker) promote() {
 		if t.popped.less(k) {
 			return
 		}
-		t.left.add(t.popped)
-		t.completed(k, t.early.take(k))
+		t.found(k, t.early.take(k))
 	}
 }
 

@@ -290,35 +290,48 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
+// scatter is a due time for each of n offsets, in no order, and the offsets by due time.
+func scatter(n int64) (due func(o int64) int64, at []int64) {
+	due = func(o int64) int64 { return 1_770_000_000_000 + o*7_368_787%n }
+	at = make([]int64, n)
+	for o := range n {
+		at[due(o)-1_770_000_000_000] = o
+	}
+	return due, at
+}
+
 func TestParkedLanesStaySmallOverRestarts(t *testing.T) {
 	skipRaced(t)
 	const n = 600_000
-	due := func(o int64) int64 { return 1_770_000_000_000 + o/10 }
-	lane := func(o int64) uint64 { return []uint64{laneA, laneB, 33, 44}[o*7919%4] }
+	scattered, at := scatter(n)
+	due := func(o int64) int64 {
+		if o == 0 {
+			return math.MaxInt64
+		}
+		return scattered(o)
+	}
+	lane := func(o int64) uint64 { return []uint64{laneA, laneB, 33, 44}[o/3%4] }
 	tr := newTracker(0)
-	tr.Read(0, math.MaxInt64, 1, false)
-	for o := int64(1); o < n; o++ {
+	for o := range int64(n) {
 		tr.Read(o, due(o), lane(o), false)
+	}
+	for i, o := range at[1:] {
 		tr.Due(o, due(o), lane(o))
-		if l := lane(o); o < n/10 || l == 33 || l == 44 {
+		if l := lane(o); i < n/10 || l == 33 || l == 44 {
 			tr.Complete(o, due(o), lane(o))
 		}
 	}
 	parked := tr.Open()
 	require.Greater(t, parked, 200_000)
 	require.Less(t, tr.Exceptions(), 10)
+	first := tr
 	for _, stop := range []int64{n / 20, n / 2, 100, n, n} {
 		e := tr.Encode(4096)
 		require.Zero(t, e.Dropped)
 		require.Less(t, len(e.Metadata), 300)
 		next := restarted(t, e, 5)
 		for o := e.Offset; o < stop; o++ {
-			d, l := due(o), lane(o)
-			if o == 0 {
-				d, l = math.MaxInt64, 1
-			}
-			want := o > 0 && (o < n/10 || l == 33 || l == 44)
-			if next.Read(o, d, l, false) != want {
+			if next.Read(o, due(o), lane(o), false) == first.pending.has(o) {
 				require.Failf(t, "wrong", "offset %d", o)
 			}
 		}
@@ -334,11 +347,7 @@ func TestParkedLanesStaySmallOverRestarts(t *testing.T) {
 func TestOverflowForgetsSecondsAndNotTheWindow(t *testing.T) {
 	skipRaced(t)
 	const n = 1_000_000
-	due := func(o int64) int64 { return 1_000_000 + o*7_368_787%n } // scattered
-	at := make([]int64, n)
-	for o := range int64(n) {
-		at[due(o)-1_000_000] = o
-	}
+	due, at := scatter(n)
 	tr := newTracker(0)
 	for o := range int64(n) {
 		tr.Read(o, due(o), laneA, false)
