@@ -57,6 +57,7 @@ func (a *App) Run(ctx, hurry context.Context) error {
 	a.log.Info("starting", zap.String("version", a.version), zap.Strings("brokers", a.config.Kafka.Brokers),
 		zap.String("group", a.config.Group.ID), zap.String("http", a.Address()))
 	kafka.SetLogger(a.log)
+	limitMemory(a.config, a.log)
 	end := steps{{"http", a.server.stop}}
 	p, err := newParts(a.config, a.log, a.registry)
 	if err == nil {

@@ -2,8 +2,11 @@ package app
 
 import (
 	"context"
-	"fmt"
+	"sync/atomic"
 	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 
 	"delay-scheduler/config"
 	"delay-scheduler/delay"
@@ -11,6 +14,53 @@ import (
 	"delay-scheduler/offset"
 	"delay-scheduler/scheduler"
 )
+
+// countEvery is how often progress is told.
+const countEvery = 100 * time.Millisecond
+
+// countAll reads every partition, some at a time, until all are read or the time is
+// up. A partition that cannot be read has that for its problem.
+func countAll(ctx context.Context, c *config.Config, topics []kafka.TopicInfo, committed map[string]map[int32]kafka.Committed, all []PartitionOffsets, o OffsetsOptions) error {
+	fetcher, err := kafka.NewFetcher(kafka.FetchOptions{Options: clusterOptions(c)}, zap.NewNop(), nil)
+	if err != nil {
+		return err
+	}
+	defer fetcher.Close()
+	ids := map[string]offset.TopicID{}
+	for _, t := range topics {
+		ids[t.Name] = t.ID
+	}
+	var read atomic.Int64
+	var g errgroup.Group
+	g.SetLimit(offsetsParallel)
+	done := make(chan error, 1)
+	go func() {
+		for i := range all {
+			p := &all[i]
+			g.Go(func() error {
+				n, err := newCounter(c, p, ids[p.Topic], committed[p.Topic][p.Partition])
+				if err != nil {
+					return err
+				}
+				n.run(ctx, fetcher, o.Read, &read)
+				return nil
+			})
+		}
+		done <- g.Wait()
+	}()
+	tick := time.NewTicker(countEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-tick.C:
+			if o.Progress != nil {
+				o.Progress(read.Load())
+			}
+		}
+	}
+}
 
 // counter reads one partition as a restarted scheduler would, and counts what that
 // would find pending.
@@ -42,35 +92,34 @@ func newCounter(c *config.Config, p *PartitionOffsets, id offset.TopicID, commit
 	return n, nil
 }
 
-// run reads up to the log's end as it was, or limit offsets.
-func (n *counter) run(ctx context.Context, fetcher *kafka.Fetcher, limit int64) error {
-	end := min(n.p.stable, n.from+limit)
+// run reads up to the log's end as it was, limit offsets, or the end of ctx.
+func (n *counter) run(ctx context.Context, fetcher *kafka.Fetcher, limit int64, read *atomic.Int64) {
 	next := n.from
-	if next < end {
+	if end := min(n.p.stable, n.from+limit); next < end {
 		stream := fetcher.Open(n.p.Topic, n.p.Partition, n.from)
 		defer stream.Close()
-		for next < end {
+		for next < end && ctx.Err() == nil {
 			select {
 			case b := <-stream.Batches():
 				if b.Err != nil {
-					return fmt.Errorf("read %s/%d: %w", n.p.Topic, n.p.Partition, b.Err)
+					n.p.Problem = "it cannot be read: " + b.Err.Error()
+					return
 				}
 				for i := range b.Records {
 					if r := &b.Records[i]; r.Offset < end {
 						n.take(r)
+						read.Add(1)
 					}
 				}
 				next = min(b.Next, end)
 			case <-ctx.Done():
-				return fmt.Errorf("read %s/%d, at offset %d of %d: %w", n.p.Topic, n.p.Partition, next, end, context.Cause(ctx))
 			}
 		}
 	}
 	n.counted.Read = next - n.from
 	n.counted.Done = n.counted.Read - n.counted.Pending
-	n.counted.All = next >= n.p.LogEnd
+	n.counted.All = next >= n.p.stable
 	n.p.Counted = &n.counted
-	return nil
 }
 
 // take looks at one record.

@@ -33,8 +33,12 @@ const (
 	DevTarget      = "orders"
 )
 
-// devReadyEvery is how often dev looks whether the scheduler is ready.
-const devReadyEvery = 20 * time.Millisecond
+const (
+	// devReadyEvery is how often dev looks whether the scheduler is ready.
+	devReadyEvery = 20 * time.Millisecond
+	// devReadyLate is when it says why it is not.
+	devReadyLate = 10 * time.Second
+)
 
 // Dev is an embedded broker and a scheduler in one process.
 type Dev struct {
@@ -90,13 +94,18 @@ func (d *Dev) Run(ctx, hurry context.Context, ready func()) error {
 	go func() { ended <- d.app.Run(ctx, hurry) }()
 	tick := time.NewTicker(devReadyEvery)
 	defer tick.Stop()
+	late := time.NewTimer(devReadyLate)
+	defer late.Stop()
 	for {
 		select {
 		case err := <-ended:
 			return errors.Join(err, d.broker.Close())
+		case <-late.C:
+			d.app.log.Warn("not ready yet", zap.String("why", d.Health().Why))
 		case <-tick.C:
 			if d.Health().Ready {
 				tick.Stop()
+				late.Stop()
 				ready()
 			}
 		}

@@ -8,9 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"go.uber.org/zap"
-	"golang.org/x/sync/errgroup"
-
 	"delay-scheduler/config"
 	"delay-scheduler/kafka"
 	"delay-scheduler/offset"
@@ -22,6 +19,8 @@ type OffsetsOptions struct {
 	// Read is how many records of each partition are read to find out which of them are
 	// pending. 0: none.
 	Read int64
+	// Progress hears now and then how many of them were read. It must not block for long.
+	Progress func(read int64)
 }
 
 // PartitionOffsets is one partition's commit, decoded.
@@ -67,16 +66,21 @@ type Counted struct {
 }
 
 // Estimate is how many records of the partition are pending. It is exact if all were
-// read, and otherwise taken from those that were.
-func (p *PartitionOffsets) Estimate() (n int64, exact bool) {
+// read, and otherwise taken from those that were; known is false if none was.
+func (p *PartitionOffsets) Estimate() (n int64, exact, known bool) {
 	c := p.Counted
 	switch {
+	case p.Lag == 0:
+		return 0, true, true
 	case c == nil || c.Read == 0:
-		return p.Lag, p.Lag == 0
+		return 0, false, false
 	case c.All:
-		return c.Pending, true
+		return c.Pending, true, true
 	}
-	return int64(float64(c.Pending) / float64(c.Read) * float64(p.Lag)), false
+	// The first one read is always pending: the commit is where the oldest one is. It says
+	// nothing of the others.
+	rest := float64(max(c.Pending-1, 0)) / float64(max(c.Read-1, 1))
+	return c.Pending + int64(rest*float64(p.Lag-c.Read)), false, true
 }
 
 // offsetsParallel bounds how many partitions are read at a time.
@@ -115,7 +119,7 @@ func Offsets(ctx context.Context, c *config.Config, o OffsetsOptions) ([]Partiti
 		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 	})
 	if o.Read > 0 {
-		err = countAll(ctx, c, topics, committed, all, o.Read)
+		err = countAll(ctx, c, topics, committed, all, o)
 	}
 	return all, err
 }
@@ -194,30 +198,4 @@ func (p *PartitionOffsets) describe(info offset.Info) {
 			p.Lanes = append(p.Lanes, LaneMark{Lane: fmt.Sprintf("%016x", l.Lane), Horizon: time.UnixMilli(l.Horizon.Due), id: l.Lane})
 		}
 	}
-}
-
-// countAll reads every partition, some at a time.
-func countAll(ctx context.Context, c *config.Config, topics []kafka.TopicInfo, committed map[string]map[int32]kafka.Committed, all []PartitionOffsets, limit int64) error {
-	fetcher, err := kafka.NewFetcher(kafka.FetchOptions{Options: clusterOptions(c)}, zap.NewNop(), nil)
-	if err != nil {
-		return err
-	}
-	defer fetcher.Close()
-	ids := map[string]offset.TopicID{}
-	for _, t := range topics {
-		ids[t.Name] = t.ID
-	}
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(offsetsParallel)
-	for i := range all {
-		p := &all[i]
-		g.Go(func() error {
-			n, err := newCounter(c, p, ids[p.Topic], committed[p.Topic][p.Partition])
-			if err != nil {
-				return err
-			}
-			return n.run(ctx, fetcher, limit)
-		})
-	}
-	return g.Wait()
 }

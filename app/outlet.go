@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,6 +31,34 @@ type delivery struct {
 	id      string   // its delay-id; a dead letter has none
 	due     time.Time
 	arrival Arrival
+}
+
+// unclaimed are records from one source partition that came out before we heard that
+// they are written. Of a partition we hear in the order of offsets, so what is not
+// above the last one that we heard of is somebody else's.
+type unclaimed struct {
+	high int64 // the last that we heard of
+	by   map[int64][]delivery
+}
+
+// unclaimedMost is how many are kept before others' records are looked for among them.
+const unclaimedMost = 4096
+
+func (u *unclaimed) add(d delivery) {
+	if d.from.offset > u.high {
+		u.by[d.from.offset] = append(u.by[d.from.offset], d)
+	}
+}
+
+// written gives what has come out of a record that we hear of now.
+func (u *unclaimed) written(offset int64) []delivery {
+	u.high = offset
+	found := u.by[offset]
+	delete(u.by, offset)
+	if len(u.by) > unclaimedMost {
+		maps.DeleteFunc(u.by, func(o int64, _ []delivery) bool { return o < offset })
+	}
+	return found
 }
 
 // outletEvery is how often a topic is looked for that does not exist yet.

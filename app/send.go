@@ -135,14 +135,14 @@ type sender struct {
 	lastDue   time.Time
 	sent      map[position]*Sent
 	order     []*Sent
-	unclaimed map[position][]delivery // came out before we heard that they are written
+	unclaimed map[int32]*unclaimed // by partition of the source
 	counts    SendResult
 	lates     []time.Duration
 }
 
 func newSender(c *config.Config, o SendOptions) (*sender, error) {
 	s := &sender{
-		o: o, sent: map[position]*Sent{}, unclaimed: map[position][]delivery{},
+		o: o, sent: map[position]*Sent{}, unclaimed: map[int32]*unclaimed{},
 		arrivals: make(chan delivery), troubles: make(chan error), began: time.Now(),
 	}
 	var err error
@@ -217,7 +217,6 @@ func (s *sender) follow(ctx context.Context, w *kafka.Writer) error {
 		case r, ok := <-results:
 			if !ok {
 				results, s.over, s.took = nil, true, time.Since(s.began)
-				s.unclaimed = nil
 				continue
 			}
 			s.wrote(r)
@@ -272,10 +271,9 @@ func (s *sender) wrote(r kafka.Written) {
 	}
 	at := position{s.o.Topic, r.Partition, r.Offset}
 	s.sent[at] = sent
-	for _, d := range s.unclaimed[at] {
+	for _, d := range s.waiting(r.Partition).written(r.Offset) {
 		s.claim(sent, d)
 	}
-	delete(s.unclaimed, at)
 }
 
 // arrived takes a record that came out, ours or somebody else's.
@@ -283,8 +281,15 @@ func (s *sender) arrived(d delivery) {
 	if sent := s.sent[d.from]; sent != nil {
 		s.claim(sent, d)
 	} else if !s.over && d.from.topic == s.o.Topic {
-		s.unclaimed[d.from] = append(s.unclaimed[d.from], d)
+		s.waiting(d.from.partition).add(d)
 	}
+}
+
+func (s *sender) waiting(partition int32) *unclaimed {
+	if s.unclaimed[partition] == nil {
+		s.unclaimed[partition] = &unclaimed{high: -1, by: map[int64][]delivery{}}
+	}
+	return s.unclaimed[partition]
 }
 
 // claim notes what became of a record.

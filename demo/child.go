@@ -17,7 +17,8 @@ type child struct {
 	binary string
 	dir    string
 	cmd    *exec.Cmd
-	done   chan error
+	done   chan struct{} // closed when the process has ended
+	err    error         // how; valid once done is closed
 }
 
 func (c *child) configure(brokers string) error {
@@ -49,9 +50,12 @@ func (c *child) start() error {
 	if err := c.cmd.Start(); err != nil {
 		return fmt.Errorf("start the scheduler: %w", err)
 	}
-	cmd, done := c.cmd, make(chan error, 1)
+	cmd, done := c.cmd, make(chan struct{})
 	c.done = done
-	go func() { done <- cmd.Wait() }()
+	go func() {
+		defer close(done)
+		c.err = cmd.Wait()
+	}()
 	return nil
 }
 
@@ -61,6 +65,14 @@ func (c *child) kill() {
 	<-c.done
 }
 
+// ended says how a child that has ended did.
+func (c *child) ended() error {
+	if c.err != nil {
+		return fmt.Errorf("the scheduler ended with %w, see %s", c.err, c.logFile())
+	}
+	return nil
+}
+
 // stop ends the child in order.
 func (c *child) stop() error {
 	if c.cmd == nil {
@@ -68,11 +80,8 @@ func (c *child) stop() error {
 	}
 	_ = c.cmd.Process.Signal(syscall.SIGTERM)
 	select {
-	case err := <-c.done:
-		if err != nil {
-			return fmt.Errorf("the scheduler ended with %w, see %s", err, c.logFile())
-		}
-		return nil
+	case <-c.done:
+		return c.ended()
 	case <-time.After(stopWait):
 		c.kill()
 		return fmt.Errorf("the scheduler did not end within %v of SIGTERM, see %s", stopWait, c.logFile())

@@ -129,6 +129,8 @@ func (s *show) awaitReady(ctx context.Context) error {
 	case <-s.arrivals:
 		close(s.ready)
 		return nil
+	case <-s.child.done:
+		return errors.Join(errors.New("the scheduler has ended before it did anything"), s.child.ended())
 	case <-late.C:
 		return fmt.Errorf("the scheduler has delivered nothing within %v, see %s", readyWait, s.child.logFile())
 	case <-ctx.Done():

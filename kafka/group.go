@@ -52,6 +52,7 @@ type Group struct {
 	turn     sync.Mutex
 	current  *session // whose claims the handler has; nil: none
 	active   bool     // between Assign and Release
+	quiet    bool     // quiesced, and not assigned anything since
 	stopping bool
 
 	// What follows is Run's own, or of the library's calls that it waits for.
@@ -74,7 +75,7 @@ func NewGroup(o GroupOptions, h scheduler.Handler, log *zap.Logger, reg promethe
 	}
 	g := &Group{opts: o, handler: h, log: log.Named("group").With(zap.String("group", o.ID)), metrics: newGroupMetrics(reg)}
 	g.status.session = o.SessionTimeout
-	client, err := newGroupClient(o.Options, o.groupConfig(), o.ID, g.trouble)
+	client, err := newGroupClient(o.Options, o.groupConfig(), o.ID, g.trouble, g.moved)
 	if err != nil {
 		return nil, fmt.Errorf("configure the group's client: %w", err)
 	}

@@ -44,6 +44,8 @@ type groupClient struct {
 	coordinator *groupCoordinator
 	// tell is told what goes wrong with brokers, and nil when it is over.
 	tell func(error)
+	// moved is called as soon as it is known that the group has another generation.
+	moved func()
 
 	mu      sync.Mutex      // guards what follows
 	attempt context.Context //nolint:containedctx // the library's interface has no context; this one ends waits in it
@@ -53,8 +55,8 @@ type groupClient struct {
 }
 
 // newGroupClient makes a client that has no connection yet.
-func newGroupClient(o Options, config *sarama.Config, group string, tell func(error)) (*groupClient, error) {
-	c := &groupClient{config: config, tell: tell, known: map[string]topicState{}}
+func newGroupClient(o Options, config *sarama.Config, group string, tell func(error), moved func()) (*groupClient, error) {
+	c := &groupClient{config: config, tell: tell, moved: moved, known: map[string]topicState{}}
 	config.Consumer.Group.Rebalance.GroupStrategies = []sarama.BalanceStrategy{
 		&strategy{BalanceStrategy: sarama.NewBalanceStrategySticky(), client: c},
 	}
@@ -286,14 +288,19 @@ type strategy struct {
 	client *groupClient
 }
 
-// Plan is asked of the group's leader only.
+// Plan is asked of the group's leader only. No other member has its part before the
+// leader has dealt.
 func (s *strategy) Plan(members map[string]sarama.ConsumerGroupMemberMetadata, topics map[string][]int32) (sarama.BalanceStrategyPlan, error) {
+	s.client.moved()
 	s.client.deal(topics)
 	return s.BalanceStrategy.Plan(members, topics)
 }
 
 // OnAssignment is called when a join is over: from here on every answer is due at once.
-func (s *strategy) OnAssignment(*sarama.ConsumerGroupMemberAssignment, int32) { s.client.joined() }
+func (s *strategy) OnAssignment(*sarama.ConsumerGroupMemberAssignment, int32) {
+	s.client.moved()
+	s.client.joined()
+}
 
 func (c *groupClient) deal(topics map[string][]int32) {
 	c.mu.Lock()

@@ -28,24 +28,46 @@ func (h *groupHandler) Setup(s sarama.ConsumerGroupSession) error {
 		return context.Cause(ctx)
 	}
 	g.began = time.Now()
-	g.handler.Quiesce(ctx)
-	if g.current != nil {
-		g.committer.retire(ctx, g.current)
-		g.current = nil
-	}
+	g.quiesce()
 	claims, err := g.claims(ctx, s.Claims())
 	if err != nil {
 		return fmt.Errorf("set up the claims: %w", err)
 	}
 	next := &session{committer: g.committer, member: s.MemberID(), generation: s.GenerationID()}
 	g.handler.Assign(next, claims)
-	g.current, g.active = next, true
+	g.current, g.active, g.quiet = next, true, false
 	g.metrics.joined(len(claims))
 	g.status.joined(next, len(claims))
 	g.log.Info("joined the group", zap.String("member", next.member), zap.Int32("generation", next.generation), zap.Int("partitions", len(claims)))
 	g.watchDone = make(chan struct{})
 	go g.watch(ctx, g.baseline(s.Claims(), claims), g.watchDone)
 	return nil
+}
+
+// moved ends what the handler does under the old generation as soon as we hear that it
+// is over. Setup comes later by a round trip for every claim, and in that time the
+// new owners are at work already.
+func (g *Group) moved() {
+	g.turn.Lock()
+	defer g.turn.Unlock()
+	if g.current != nil {
+		g.quiesce()
+	}
+}
+
+// quiesce comes before every assignment. The caller holds the turn.
+func (g *Group) quiesce() {
+	if g.quiet {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), g.opts.releaseTime())
+	defer cancel()
+	g.handler.Quiesce(ctx)
+	if g.current != nil {
+		g.committer.retire(ctx, g.current)
+		g.current = nil
+	}
+	g.quiet = true
 }
 
 // claims finds out what the group and the brokers know of the partitions.
@@ -106,10 +128,7 @@ func (g *Group) awaitStates(ctx context.Context, topics []string) (map[string]to
 func (h *groupHandler) Cleanup(s sarama.ConsumerGroupSession) error {
 	g := (*Group)(h)
 	g.cause = sessionCause(s.Context())
-	if g.watchDone != nil {
-		<-g.watchDone // the session's context has ended
-		g.watchDone = nil
-	}
+	defer g.endWatch()
 	g.turn.Lock()
 	defer g.turn.Unlock()
 	if !g.active {
@@ -129,6 +148,14 @@ func (h *groupHandler) Cleanup(s sarama.ConsumerGroupSession) error {
 		g.hurry = time.AfterFunc(leavePatience, g.client.interrupt)
 	}
 	return nil
+}
+
+// endWatch waits for the watch on the topics, which ends with the session's context.
+func (g *Group) endWatch() {
+	if g.watchDone != nil {
+		<-g.watchDone
+		g.watchDone = nil
+	}
 }
 
 // ConsumeClaim is never called: no partition is readable through our client. Should

@@ -194,7 +194,9 @@ func (g *Group) checkCover(ctx context.Context, base map[string]topicBase) bool 
 func (g *Group) assigned(ctx context.Context) (counts map[string]int, settled bool, err error) {
 	req := &sarama.DescribeGroupsRequest{Version: 4, Groups: []string{g.opts.ID}}
 	var resp *sarama.DescribeGroupsResponse
-	if _, err := g.committer.coordinator.do(ctx, offsetsTimeout, func(b *sarama.Broker) (err error) {
+	// The commits' connection is used, which must not be cut when the session ends: the
+	// last commits come then.
+	if _, err := g.committer.coordinator.do(context.WithoutCancel(ctx), time.Second, func(b *sarama.Broker) (err error) {
 		resp, err = b.DescribeGroups(req)
 		return err
 	}); err != nil {

@@ -310,7 +310,7 @@ func TestParkedLanesStaySmallOverRestarts(t *testing.T) {
 		}
 		return scattered(o)
 	}
-	lane := func(o int64) uint64 { return []uint64{laneA, laneB, 33, 44}[o/3%4] }
+	lane := func(o int64) uint64 { return []uint64{33, 44, laneA, laneB}[o/3%4] }
 	tr := newTracker(0)
 	for o := range int64(n) {
 		tr.Read(o, due(o), lane(o), false)

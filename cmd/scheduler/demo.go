@@ -76,9 +76,17 @@ func printDemo(w io.Writer, r demo.Result) error {
 	if err := printTable(w, head, [][]string{row}); err != nil {
 		return err
 	}
+	verdict := "Nothing was lost, and nothing was early."
+	if !r.Kept() {
+		verdict = "The promise was NOT kept: no record may be lost or early."
+	}
+	fmt.Fprintf(w, "\n%s\n", verdict)
 	if r.Outage > 0 {
-		fmt.Fprintf(w, "\n%d records fell due while the scheduler was dead; they left when it was back, the latest %v late.\n",
+		fmt.Fprintf(w, "%d records fell due while no scheduler was running. They were sent as soon as one was, the latest\n%v late; the percentiles are of the others.\n",
 			r.Outage, r.OutageLate.Round(10*time.Millisecond))
+	}
+	if r.Duplicates > 0 {
+		fmt.Fprintf(w, "%d records came twice: sent in the last second before the kill, and not committed yet. Both copies\nhave the same delay-id.\n", r.Duplicates)
 	}
 	return nil
 }

@@ -24,13 +24,11 @@ func newOffsets() *cobra.Command {
 	return c
 }
 
-// offsetsTimeout bounds the reading of all partitions.
-const offsetsTimeout = time.Minute
-
 func newOffsetsShow() *cobra.Command {
 	var (
-		o      app.OffsetsOptions
-		output string
+		o       app.OffsetsOptions
+		timeout time.Duration
+		output  string
 	)
 	c := &cobra.Command{
 		Use:   "show",
@@ -39,8 +37,8 @@ func newOffsetsShow() *cobra.Command {
 oldest record that is still pending; what is done above it is in the commit's metadata. So the
 lag that a Kafka UI shows counts records that are long delivered: PENDING is what really waits.
 
-To count it, up to --read records of each partition are read from the committed offset on; where
-there are more, the number is an estimate, marked with ~. Nothing is changed.`,
+To count it, up to --read records of each partition are read from the committed offset on, within
+--timeout; where there are more, the number is an estimate, marked with ~. Nothing is changed.`,
 		Example: `  scheduler offsets show -c scheduler.yaml
   scheduler offsets show --brokers kafka-1:9092 --group orders-scheduler --topic orders-delay
   scheduler offsets show --read 0 -o json`,
@@ -49,6 +47,7 @@ there are more, the number is an estimate, marked with ~. Nothing is changed.`,
 	s := clusterFlags(c, [3]string{"group", "group.id", "consumer group"})
 	c.Flags().StringArrayVar(&o.Topics, "topic", nil, "show this topic only; may be repeated")
 	c.Flags().Int64Var(&o.Read, "read", 100_000, "records of each partition to read at most; 0 reads none")
+	c.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long to read")
 	outputFlag(c, &output)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		loaded, err := s.load()
@@ -60,9 +59,12 @@ there are more, the number is an estimate, marked with ~. Nothing is changed.`,
 		}
 		ctx, _, release := signals(c.Context())
 		defer release()
-		ctx, cancel := context.WithTimeout(ctx, offsetsTimeout)
+		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
+		p := newProgress(c.ErrOrStderr())
+		o.Progress = func(read int64) { p.show(time.Now(), "%d records read", read) }
 		all, err := app.Offsets(ctx, loaded, o)
+		p.clear()
 		if err != nil {
 			return err
 		}
@@ -114,10 +116,12 @@ func offsetsRow(p *app.PartitionOffsets, now time.Time) []string {
 		row[1] = strconv.FormatInt(*p.Committed, 10)
 		row[8] = metadataCell(p)
 	}
-	if n, exact := p.Estimate(); exact {
-		row[4], row[5] = strconv.FormatInt(n, 10), strconv.FormatInt(p.Lag-n, 10)
-	} else if p.Counted != nil {
-		row[4], row[5] = "~"+strconv.FormatInt(n, 10), "~"+strconv.FormatInt(p.Lag-n, 10)
+	if n, exact, known := p.Estimate(); known {
+		about := "~"
+		if exact {
+			about = ""
+		}
+		row[4], row[5] = about+strconv.FormatInt(n, 10), about+strconv.FormatInt(p.Lag-n, 10)
 	}
 	if p.Counted != nil && p.Counted.NextDue != nil {
 		row[6] = relative(p.Counted.NextDue.Sub(now))

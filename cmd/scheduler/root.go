@@ -27,7 +27,26 @@ configuration are wrong.`,
 		return usageError{fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
 	})
 	root.AddCommand(newRun(), newDev(), newDemo(), newSend(), newExplain(), newOffsets(), newHealth(), newConfig(), newVersion())
+	addCobras(root)
 	return root
+}
+
+// addCobras adds the commands that come with cobra, with what ours have.
+func addCobras(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "help":
+			c.Example = "  scheduler help send"
+		case "completion":
+			group(c)
+			c.Example = "  source <(scheduler completion bash)"
+			for _, shell := range c.Commands() {
+				shell.Example = "  scheduler completion " + shell.Name()
+			}
+		}
+	}
 }
 
 // usageArgs turns cobra's argument errors into usage errors.

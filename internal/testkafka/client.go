@@ -115,7 +115,6 @@ func Committed(t testing.TB, e Endpoint, group, topic string) map[int32]Commit {
 	ctx, cancel := context.WithTimeout(context.Background(), clientPatience)
 	defer cancel()
 	offsets, err := kadm.NewClient(client).FetchOffsets(ctx, group)
-	t.Logf("DEBUG %v %v %v", offsets, err, client.OptValue(kgo.SeedBrokers))
 	if errors.Is(err, kerr.GroupIDNotFound) { // The embedded broker's way to say that there are none.
 		return map[int32]Commit{}
 	}

@@ -105,19 +105,20 @@ func TestF23NothingIsLostWhileInstancesComeAndGo(t *testing.T) {
 	w.createWith("delay", 6, testkafka.LogAppendTime())
 	a := w.start()
 	var records []*kgo.Record
+	span := scaled(20*time.Second, 10*time.Minute).Milliseconds()
 	for i := range 20_000 {
-		r := w.later("a", int64(i)) // falling due over twenty seconds
+		r := w.later("a", int64(i)*span/20_000) // falling due all the time
 		r.Key = []byte(strconv.Itoa(i))
 		records = append(records, r)
 	}
 	w.produce(records...)
-	for range 3 {
+	for began, round := time.Now(), 0; round < 3 || time.Since(began) < scaled(0, 10*time.Minute); round++ {
 		b := w.start()
 		a.stop()
 		a = w.start()
 		b.stop()
 	}
-	w.arrived("a", 20_000, 40*time.Second)
+	atLeast(t, w, 20_000, scaled(40*time.Second, 12*time.Minute))
 	recs := testkafka.ReadAll(t, w.broker, w.topic("a"), 1<<30, 3*time.Second)
 	require.Len(t, copies(recs), 20_000)
 	require.LessOrEqual(t, len(recs), 20_000+500, "more came again than was in flight at a move")
@@ -135,7 +136,7 @@ func TestF25LongDelayPinsTheWatermarkAndNothingIsRepeated(t *testing.T) {
 	for i := range 10 {
 		wait := int64(1000)
 		if i == 3 {
-			wait = 40_000
+			wait = scaled(40*time.Second, time.Hour).Milliseconds()
 		}
 		records = append(records, w.later("a", wait))
 	}
@@ -149,7 +150,7 @@ func TestF25LongDelayPinsTheWatermarkAndNothingIsRepeated(t *testing.T) {
 		p.kill()
 		p = w.start(group)
 	}
-	recs := w.exactly("a", sent+1, 60*time.Second, 2*time.Second)
+	recs := w.exactly("a", sent+1, scaled(time.Minute, 61*time.Minute), 2*time.Second)
 	require.Len(t, copies(recs), sent+1)
 	for _, r := range recs {
 		require.GreaterOrEqual(t, ms(r), number(t, header(r, "delay-due")))
@@ -168,4 +169,9 @@ func (w *world) awaitAbove(low, end int64) {
 		last = c.Metadata
 		return same
 	}, 20*time.Second, 1500*time.Millisecond)
+}
+
+func atLeast(t *testing.T, w *world, n int, within time.Duration) {
+	t.Helper()
+	require.GreaterOrEqual(t, len(testkafka.ReadAll(t, w.broker, w.topic("a"), n, within)), n)
 }

@@ -89,7 +89,7 @@ func TestF35OutageOfATargetCostsNoMembershipAndNoJoin(t *testing.T) {
 	b := w.start() // a new member, in the middle of the outage
 	require.Less(t, time.Since(began), 10*time.Second, "the join took too long")
 	w.arrived("well", 50, 10*time.Second)
-	ended := time.NewTimer(12 * time.Second) // two session timeouts
+	ended := time.NewTimer(scaled(12*time.Second, 15*time.Minute)) // two session timeouts
 	<-ended.C
 	require.LessOrEqual(t, a.metric("delay_scheduler_rebalances_total"), 3.0, "the member was expelled")
 	require.LessOrEqual(t, b.metric("delay_scheduler_rebalances_total"), 3.0, "the member was expelled")
@@ -101,7 +101,7 @@ func TestF35OutageOfATargetCostsNoMembershipAndNoJoin(t *testing.T) {
 func TestF37MissingTargetIsGivenUpAndHoldsBackNobody(t *testing.T) {
 	w := newWorld(t, testkafka.Need(t))
 	w.create("delay", "orders", "dlq")
-	p := w.start("forward:\n  give_up_after: 4s")
+	p := w.start(fmt.Sprintf("forward:\n  give_up_after: %v", scaled(4*time.Second, 30*time.Second)))
 	mix := func(n int) {
 		var records []*kgo.Record
 		for range n {
@@ -114,7 +114,7 @@ func TestF37MissingTargetIsGivenUpAndHoldsBackNobody(t *testing.T) {
 		require.LessOrEqual(t, ms(r), number(t, header(r, "delay-due"))+slack)
 	}
 	require.True(t, p.degraded("lane"), p.status().Health)
-	dead := w.arrived("dlq", 500, 20*time.Second)
+	dead := w.arrived("dlq", 500, scaled(20*time.Second, time.Minute))
 	for _, r := range dead {
 		require.Equal(t, "UNKNOWN_TOPIC", header(r, "dlq-reason"))
 		require.Contains(t, header(r, "dlq-detail"), w.topic("orders-typo"))

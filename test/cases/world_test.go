@@ -316,3 +316,11 @@ func text(key, value string) kgo.RecordHeader {
 type internal struct{ c *testkafka.Cluster }
 
 func (i internal) Addrs() []string { return i.c.Addrs() }
+
+// scaled gives the time of a report where all run unscaled, else a shorter one.
+func scaled(short, full time.Duration) time.Duration {
+	if long {
+		return full
+	}
+	return short
+}
