@@ -23,7 +23,6 @@ const (
 	statusEvery  = 250 * time.Millisecond // how often a snapshot is published
 	reopenRoom   = 256 << 10              // bytes that must be free before a stalled partition reads on
 	leaseShare   = 0.7                    // of the session timeout
-	memoryLimit  = 1 << 20                // characters of a completed set that stays in this process
 	commitRetry  = 500 * time.Millisecond // after a commit that the coordinator did not take
 	lingerAfter  = 700 * time.Millisecond // a re-forming group normally needs less (design.md section 4)
 	stuckAfter   = 10 * time.Second       // a loop that has not turned for this long is reported

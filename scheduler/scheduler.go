@@ -278,12 +278,7 @@ func (s *Scheduler) discard(at place, p *partition) {
 }
 
 func (p *partition) remember() *remembered {
-	enc := p.tracker.Encode(memoryLimit)
-	set, err := offset.Decode(enc.Metadata, p.claim.TopicID, enc.Offset)
-	if err != nil {
-		return nil
-	}
-	return &remembered{id: p.claim.TopicID, set: set}
+	return &remembered{id: p.claim.TopicID, set: p.tracker.Snapshot()}
 }
 
 func (s *Scheduler) forget() {
