@@ -49,7 +49,9 @@ func (s *server) stop(ctx context.Context) error {
 	if err != nil {
 		err = errors.Join(err, s.http.Close())
 	}
-	<-s.done
+	if serr := <-s.done; !errors.Is(serr, http.ErrServerClosed) {
+		err = errors.Join(err, serr)
+	}
 	return err
 }
 

@@ -44,7 +44,7 @@ func (c *child) start() error {
 	if err != nil {
 		return fmt.Errorf("open the scheduler's log: %w", err)
 	}
-	defer out.Close()
+	defer func() { _ = out.Close() }() // the child has its own
 	c.cmd = exec.Command(c.binary, "run", "-c", c.file())
 	c.cmd.Stdout, c.cmd.Stderr = out, out
 	if err := c.cmd.Start(); err != nil {

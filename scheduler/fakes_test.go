@@ -171,7 +171,6 @@ type fakePort struct {
 	ended  []result
 	lease  time.Duration
 	shut   bool // withdrawn
-	dead   bool // abandoned
 }
 
 type result struct {
@@ -437,7 +436,7 @@ func (w *workbench) crash() {
 
 // after lets time pass and everything settle.
 func (w *workbench) after(d time.Duration) {
-	time.Sleep(d)
+	time.Sleep(d) //nolint:forbidigo // the time of a bubble passes at once
 	synctest.Wait()
 }
 

@@ -44,7 +44,7 @@ func binary(t *testing.T) string {
 		return other // a build of one's own, such as one of another commit
 	}
 	built.once.Do(func() {
-		dir, err := os.MkdirTemp("", "delay-scheduler-cases-")
+		dir, err := os.MkdirTemp("", "delay-scheduler-cases-") //nolint:usetesting // it serves all tests and is removed by TestMain
 		if err != nil {
 			built.err = err
 			return
@@ -291,7 +291,7 @@ func (p *process) stop() {
 func (p *process) kill() {
 	p.w.t.Helper()
 	require.NoError(p.w.t, p.cmd.Process.Kill())
-	<-p.done
+	require.Error(p.w.t, <-p.done)
 }
 
 // ms is a record's append time.

@@ -43,7 +43,7 @@ func (p *process) start() error {
 	if err != nil {
 		return err
 	}
-	defer out.Close()
+	defer func() { _ = out.Close() }() // the process has its own
 	p.cmd = exec.Command(p.o.bin, "run", "-c", file)
 	p.cmd.Stdout, p.cmd.Stderr = out, out
 	if err := p.cmd.Start(); err != nil {
@@ -80,7 +80,7 @@ func (p *process) end(sig syscall.Signal) (ok bool) {
 		return sig == syscall.SIGKILL || err == nil
 	case <-time.After(stopWait):
 		_ = p.cmd.Process.Kill()
-		<-p.done
+		_ = <-p.done // how it ended is known
 		return false
 	}
 }
@@ -98,7 +98,7 @@ func (p *process) ready(ctx context.Context) error {
 			return err
 		}
 		if resp, err := http.DefaultClient.Do(req); err == nil {
-			resp.Body.Close()
+			_ = resp.Body.Close()
 			if resp.StatusCode == http.StatusOK {
 				return nil
 			}
