@@ -249,7 +249,7 @@ func (p *Parser) readDue(f *fields, t *times, q *Request) *Refusal {
 	case t.deliverKind != absent:
 		return p.at(HeaderDeliverAt, f.deliver.Value, t.deliver, t.deliverKind, q)
 	case t.dKind != absent:
-		q.FromRules = p.rules.OriginTime
+		q.FromRules = p.rules.OriginTime || f.origin != nil
 		return p.after(HeaderDelayMS, f.delay.Value, t.delay, t.dKind, q)
 	case p.rules.HasDelay:
 		q.FromRules = true

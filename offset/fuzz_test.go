@@ -122,6 +122,14 @@ func (s *fuzzSource) next() int64 {
 	return int64(v & math.MaxInt64)
 }
 
+func (s *fuzzSource) key() Key {
+	due, offset := s.next(), s.next()
+	if offset%2 == 0 {
+		due = -due
+	}
+	return Key{due, offset}
+}
+
 func (s *fuzzSource) spans(from, to int64) []span {
 	var spans []span
 	at := from
@@ -154,12 +162,12 @@ func (s *fuzzSource) set() *Set {
 		flags := s.next()
 		seg.stale, seg.whole = flags&1 != 0, flags&2 != 0
 		if flags&4 != 0 {
-			seg.horizon = Key{s.next() - s.next(), s.next()}
+			seg.horizon = s.key()
 		}
 		var id uint64
 		for k := s.next() % (maxLanes + 1); k > 0; k-- {
 			id += 1 + uint64(s.next())>>8
-			seg.lanes = append(seg.lanes, laneHorizon{id, Key{s.next() - s.next(), s.next()}})
+			seg.lanes = append(seg.lanes, laneHorizon{id, s.key()})
 		}
 		seg.pending = s.spans(seg.from, seg.to)
 		seg.done = s.spans(seg.from, seg.to)

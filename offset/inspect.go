@@ -74,7 +74,7 @@ func (s *segment) info(lay layout) SegmentInfo {
 	for _, l := range s.lanes {
 		info.Lanes = append(info.Lanes, LaneInfo{Lane: l.id, Horizon: l.done})
 	}
-	for k := runs; k < blockKinds; k++ {
+	for k := range blockKinds {
 		if n := lay.pending[k] + lay.done[k]; n > 0 {
 			if info.Kinds != "" {
 				info.Kinds += ", "

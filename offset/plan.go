@@ -163,10 +163,9 @@ func (p *listPlan) append(dst []byte, cut int64) []byte {
 		w = s.way()
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(begins)))
-	end, to := p.base, 0
-	for b := len(begins) - 1; b >= 0; b-- {
-		from := begins[b]
-		to = n
+	end := p.base
+	for b, from := range slices.Backward(begins) {
+		to := n
 		if b > 0 {
 			to = begins[b-1]
 		}

@@ -107,3 +107,16 @@ func (s *segment) greatest() Key {
 	}
 	return k
 }
+
+// Below is what the set says of offsets below end: all that is left of it when the log
+// was truncated there, since what is appended after that has nothing to do with it.
+func (s *Set) Below(end int64) *Set {
+	cut := *s
+	cut.segments = nil
+	for _, seg := range s.segments {
+		if seg.to = min(seg.to, end); seg.from < seg.to {
+			cut.segments = append(cut.segments, seg)
+		}
+	}
+	return &cut
+}

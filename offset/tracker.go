@@ -1,8 +1,6 @@
 package offset
 
-import (
-	"math"
-)
+import "math"
 
 // Options say which partition a Tracker follows and who it is.
 type Options struct {
@@ -100,7 +98,11 @@ func (t *Tracker) Advance(next int64) {
 }
 
 // Due says that a record has left the index, and with it everything that was read and is
-// due before it. Without effect on a record that is not pending, or that has left before.
+// due before it. The exceptions are found by that, so it is more than a hint: while a
+// record that was read is neither in open nor after the last key given here, a set may be
+// written that calls it done. Give the records in the order in which they leave, all of
+// them, and before the next Read. Without effect on a record that is not pending, or that
+// has left before.
 func (t *Tracker) Due(offset, due int64, lane uint64) {
 	if !t.pending.has(offset) {
 		return

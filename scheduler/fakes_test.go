@@ -58,6 +58,16 @@ func (f *fakeTopic) skip(n int64) {
 	f.changed = make(chan struct{})
 }
 
+// truncate cuts the log, as an unclean election of a leader does.
+func (f *fakeTopic) truncate(end int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.records = slices.DeleteFunc(f.records, func(r delay.Record) bool { return r.Offset >= end })
+	f.end = end
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
 func (f *fakeTopic) from(o int64) (recs []delay.Record, end int64, changed chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -86,6 +96,15 @@ type fakeStream struct {
 func (s *fakeStream) feed(f *fakeTopic, next int64) {
 	for {
 		recs, end, changed := f.from(next)
+		if next > end {
+			next = end
+			select {
+			case s.batches <- Batch{Next: end, LogEnd: end, Truncated: true}:
+			case <-s.quit:
+				return
+			}
+			continue
+		}
 		if next < end {
 			b := Batch{Records: recs, Next: end, LogEnd: end}
 			if len(recs) == 500 {

@@ -13,6 +13,10 @@ import (
 // does not delay what falls due meanwhile.
 func (p *partition) accept(b Batch) {
 	p.fetchState(b)
+	if b.Truncated {
+		p.startOver(b.Next)
+		return
+	}
 	p.batch, p.at, p.have = b, 0, true
 }
 
@@ -33,7 +37,27 @@ func (p *partition) fetchState(b Batch) {
 	}
 	if b.Truncated {
 		p.metrics.truncated.Inc()
-		p.log.Error("the position is beyond the end of the log: truncated or restored; reading goes on at its end", zap.Int64("next", b.Next))
+		p.log.Error("the position is beyond the end of the log: truncated or restored", zap.Int64("end", b.Next), zap.Int64("position", p.tracker.Next()))
+	}
+}
+
+// startOver reads the partition again after its log was cut at end. What is known of
+// the offsets below stays known; offsets from there on will be given to other records,
+// so nothing that is pending or in flight may be completed under its old offset.
+func (p *partition) startOver(end int64) {
+	known, from := p.tracker.Snapshot().Below(end), min(p.tracker.Low(), end)
+	p.port.Abandon()
+	p.port.Drain(p.over)
+	p.stream.Close()
+	p.account.Close()
+	p.account = p.s.parts.Budget.Open()
+	p.index, p.lanes, p.waiters, p.returned = bucket.New(), newLaneTable(), nil, nil
+	p.tracker = p.s.newTracker(p.claim, p.source, from)
+	p.tracker.Restore(known)
+	p.started, p.restoring, p.commits.dirty = true, p.tracker.Restoring(), true
+	p.stream = p.s.parts.Log.Open(p.claim.Topic, p.claim.Partition, from)
+	if p.phase == running || p.phase == lingering {
+		p.port.Resume()
 	}
 }
 
@@ -114,8 +138,8 @@ func (p *partition) index1(rec *delay.Record, wall time.Time) bool {
 	}
 	l, due := p.laneFor(&req, ref), req.Due
 	if ref != nil {
-		// A refused record leaves at once, in the order of the log.
-		due = max(rec.Timestamp, 0)
+		// A refused record leaves at once, whatever its timestamp, in the order of the log.
+		due = 0
 	}
 	most := bucket.Cost(packedMost(rec, ref))
 	if !p.account.Take(most) {

@@ -122,10 +122,12 @@ func newPartition(s *Scheduler, c Claim, src Source) *partition {
 		quit:     make(chan struct{}),
 	}
 	p.commits.limit = s.opts.MetadataLimit
-	p.tracker = offset.New(offset.Options{
-		TopicID: c.TopicID, Start: max(c.Committed, 0), Nonce: s.nonce, Fingerprint: src.Fingerprint,
-	})
+	p.tracker = s.newTracker(c, src, max(c.Committed, 0))
 	return p
+}
+
+func (s *Scheduler) newTracker(c Claim, src Source, start int64) *offset.Tracker {
+	return offset.New(offset.Options{TopicID: c.TopicID, Start: start, Nonce: s.nonce, Fingerprint: src.Fingerprint})
 }
 
 // restore tells the completed set what was done before. Metadata that cannot be
@@ -135,6 +137,11 @@ func (p *partition) restore(also []*offset.Set) {
 	if err != nil && p.claim.Committed >= 0 && p.claim.Metadata != "" {
 		p.metrics.metadataRefused.Inc()
 		p.log.Warn("commit metadata is not used: records sent before may be sent again", zap.Error(err))
+	}
+	if err != nil && p.claim.Committed >= 0 {
+		// Somebody moved the offset by hand, or another program committed: what this
+		// process remembers of the partition would defeat that.
+		also = nil
 	}
 	if err != nil || faultForget {
 		set = nil

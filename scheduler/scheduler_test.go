@@ -411,6 +411,50 @@ func TestGapsInTheLogAreDone(t *testing.T) {
 	})
 }
 
+func TestTruncatedLogIsReadAgainAndItsNewRecordsAreNotTakenForOldOnes(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *workbench) {
+		for i := range 100 {
+			w.topic.add("a", time.Duration(i%2)*time.Hour+time.Second) // every second one is due at once
+		}
+		w.start()
+		w.after(5 * time.Second)
+		require.Equal(t, 50, len(w.out.all()))
+		w.topic.truncate(60)
+		w.after(time.Second)
+		for range 30 {
+			w.topic.add("b", time.Second) // offsets 60 to 89, known as done or pending from before
+		}
+		w.after(5 * time.Second)
+		require.Equal(t, 80, len(w.out.all()), "a new record was taken for an old one")
+		w.after(2 * time.Hour)
+		require.Equal(t, 110, len(w.out.all()))
+		o, _, _ := w.group.committed()
+		require.EqualValues(t, 90, o)
+		require.Zero(t, w.s.parts.Budget.Used())
+	})
+}
+
+func TestOffsetMovedByHandIsNotDefeatedByWhatIsRemembered(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *workbench) {
+		for range 10 {
+			w.topic.add("a", time.Second)
+		}
+		w.start()
+		w.group.mu.Lock()
+		w.group.fail = func(Commit) error { return ErrUnavailable }
+		w.group.mu.Unlock()
+		w.after(3 * time.Second)
+		w.s.Quiesce(w.t.Context())
+		w.s.Assign(w.group.next(), nil)
+		w.group.mu.Lock()
+		w.group.fail, w.group.offset, w.group.metadata = nil, 0, ""
+		w.group.mu.Unlock()
+		w.s.Assign(w.group.next(), []Claim{w.group.claim()})
+		w.after(3 * time.Second)
+		require.Equal(t, 20, len(w.out.all()))
+	})
+}
+
 func TestPartitionStopsReadingAtTheBudgetAndGoesOnWhenThereIsRoom(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *workbench) {
 		w.limit = 1 << 20
