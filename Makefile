@@ -76,7 +76,7 @@ bench-micro: ## Run the benchmarks beside the code
 
 .PHONY: lint
 lint: $(GOLANGCI) ## Check style and the import arrows, and that go.mod and formatting are in order
-	$(GOLANGCI) run ./...
+	$(GOLANGCI) run --allow-parallel-runners ./...
 	$(GO) mod verify >/dev/null
 	$(GO) mod tidy -diff
 
@@ -107,5 +107,6 @@ $(GOLANGCI):
 	if right $@; then exit 0; fi; \
 	installed=$$(command -v golangci-lint || true); \
 	if [ -n "$$installed" ] && right "$$installed"; then ln -sf "$$installed" $@; exit 0; fi; \
+	rm -f $@; \
 	echo "installing golangci-lint $(GOLANGCI_VERSION) into $(TOOLS)"; \
 	GOBIN="$(CURDIR)/$(TOOLS)" GOFLAGS= $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)

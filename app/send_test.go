@@ -15,8 +15,17 @@ func TestPlacesAreRead(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, position{"orders-delay", 3, 42}, at)
 	for _, parts := range [][]string{
-		nil, {"a", "1"}, {"a", "1", "2", "3"}, {"", "1", "2"}, {"a b", "1", "2"}, {"a", "-1", "2"}, {"a", "1", "-2"},
-		{"a", "x", "2"}, {"a", "1", ""}, {"a", "2147483648", "1"}, {"a", "1", "9223372036854775808"},
+		nil,
+		{"a", "1"},
+		{"a", "1", "2", "3"},
+		{"", "1", "2"},
+		{"a b", "1", "2"},
+		{"a", "-1", "2"},
+		{"a", "1", "-2"},
+		{"a", "x", "2"},
+		{"a", "1", ""},
+		{"a", "2147483648", "1"},
+		{"a", "1", "9223372036854775808"},
 	} {
 		_, err := parsePosition(parts)
 		require.ErrorIs(t, err, ErrPlace, parts)
@@ -32,8 +41,10 @@ func headers(pairs ...string) (all []delay.Header) {
 
 func TestWhatComesOutIsRecognisedByItsOrigin(t *testing.T) {
 	read := time.UnixMilli(1_700_000_000_500)
-	forwarded := delay.Record{Topic: "orders", Offset: 5, Timestamp: 1_700_000_000_400,
-		Headers: headers("delay-id", "a-delay/1/42/1600000000000", "delay-due", "1700000000390")}
+	forwarded := delay.Record{
+		Topic: "orders", Offset: 5, Timestamp: 1_700_000_000_400,
+		Headers: headers("delay-id", "a-delay/1/42/1600000000000", "delay-due", "1700000000390"),
+	}
 
 	d, ok := recognise(&forwarded, read)
 	require.True(t, ok)
@@ -61,8 +72,10 @@ func TestWhatComesOutIsRecognisedByItsOrigin(t *testing.T) {
 func sending(t *testing.T) *sender {
 	t.Helper()
 	c := settings(t, "localhost:9092")
-	s, err := newSender(c, SendOptions{Topic: "a-delay", Count: 1, Wait: true, Timeout: time.Second,
-		Record: delay.Outgoing{Headers: headers("target-topic", "a", "delay-ms", "100")}})
+	s, err := newSender(c, SendOptions{
+		Topic: "a-delay", Count: 1, Wait: true, Timeout: time.Second,
+		Record: delay.Outgoing{Headers: headers("target-topic", "a", "delay-ms", "100")},
+	})
 	require.NoError(t, err)
 	return s
 }

@@ -1,6 +1,7 @@
 package bucket
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"flag"
@@ -142,7 +143,11 @@ func (c *comparison) pop(limit int) {
 	want := c.m.popDue(c.now, limit)
 	require.Equal(c.t, len(want), len(got))
 	for i := range want {
-		require.Equal(c.t, want[i], got[i])
+		w, g := &want[i], &got[i]
+		// require.Equal on every record would take most of the test's time.
+		if w.Due != g.Due || w.Offset != g.Offset || w.Lane != g.Lane || !bytes.Equal(w.Message, g.Message) {
+			require.Equal(c.t, *w, *g)
+		}
 	}
 	c.popped = append(c.popped, got...)
 }
@@ -183,7 +188,7 @@ func payload(offset int64) delay.Message {
 func TestIndexBehavesLikeASortedList(t *testing.T) {
 	t.Parallel()
 	r := newRand(t)
-	runs := 60
+	runs := 40
 	if testing.Short() {
 		runs = 10
 	}

@@ -155,10 +155,26 @@ func TestCoversComparesPatterns(t *testing.T) {
 		pattern, other string
 		want           bool
 	}{
-		{"*", "", true}, {"*", "*", true}, {"*", "a?*", true}, {"a", "a", true}, {"a", "b", false}, {"a", "?", false},
-		{"?", "a", true}, {"?", "?", true}, {"?", "*", false}, {"?*", "*", false}, {"?*", "a*", true}, {"a*", "*", false},
-		{"a*c", "abc", true}, {"a*c", "a*bc", true}, {"a*c", "a*b", false}, {"*a*", "bab", true}, {"", "", true}, {"", "a", false},
-		{"**", "x", true}, {"a?c", "a*c", false},
+		{"*", "", true},
+		{"*", "*", true},
+		{"*", "a?*", true},
+		{"a", "a", true},
+		{"a", "b", false},
+		{"a", "?", false},
+		{"?", "a", true},
+		{"?", "?", true},
+		{"?", "*", false},
+		{"?*", "*", false},
+		{"?*", "a*", true},
+		{"a*", "*", false},
+		{"a*c", "abc", true},
+		{"a*c", "a*bc", true},
+		{"a*c", "a*b", false},
+		{"*a*", "bab", true},
+		{"", "", true},
+		{"", "a", false},
+		{"**", "x", true},
+		{"a?c", "a*c", false},
 	} {
 		require.Equal(t, tt.want, covers(tt.pattern, tt.other), "%+v", tt)
 	}

@@ -1,6 +1,7 @@
 package devbroker
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"strconv"
@@ -34,11 +35,12 @@ func listen(address string) (net.Listener, error) {
 }
 
 func listenPatiently(address string) (net.Listener, error) {
-	for deadline := time.Now().Add(listenPatience); ; time.Sleep(listenPause) {
-		listener, err := net.Listen("tcp", address)
+	for deadline := time.Now().Add(listenPatience); ; {
+		listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address)
 		if !portInUse(err) || time.Now().After(deadline) {
 			return listener, err
 		}
+		<-time.After(listenPause)
 	}
 }
 

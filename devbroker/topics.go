@@ -73,7 +73,7 @@ func (b *Broker) createTopics(partitions int, names ...string) error {
 // a kill -9 the topic and every record acknowledged in it would be gone. An ordinary
 // CreateTopics is written before it is answered, and the metadata request sleeps until then.
 func (b *Broker) createOnFirstUse(always bool) {
-	b.cluster.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) { //nolint:revive // The signature is the library's.
+	b.cluster.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		if missing := b.missing(req.(*kmsg.MetadataRequest), always); len(missing) > 0 {
 			b.cluster.SleepControl(func() { b.createMissing(missing) })
 		}

@@ -42,10 +42,11 @@ type writer struct {
 	client *kgo.Client
 }
 
-func startWriter(t testing.TB, b testkafka.Endpoint) writer {
+func startWriter(t testing.TB, b testkafka.Endpoint, opts ...kgo.Opt) writer {
 	t.Helper()
-	return writer{t, testkafka.Client(t, b, kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.ProducerLinger(20*time.Millisecond), kgo.ProducerBatchCompression(kgo.NoCompression()))}
+	opts = append(opts, kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerLinger(20*time.Millisecond), kgo.ProducerBatchCompression(kgo.NoCompression()))
+	return writer{t, testkafka.Client(t, b, opts...)}
 }
 
 func (w writer) write(records ...*kgo.Record) {

@@ -44,7 +44,7 @@ type stream struct {
 	poll    poll
 	bytes   int32
 	heard   time.Time // when the receiver got the last batch
-	answer  time.Time // when a fetch was last answered
+	live    time.Time // when a fetch was last answered
 	trouble trouble
 	beyond  bool // the last fetch was beyond the end of the log
 }
@@ -68,7 +68,7 @@ func (s *stream) run(ctx context.Context) {
 	defer s.cancel()
 	defer s.leave()
 	for ctx.Err() == nil {
-		if s.node != nil && time.Since(s.answer) > idleCheck {
+		if s.node != nil && time.Since(s.live) > idleCheck {
 			s.leave()
 		}
 		if s.node == nil && !s.locate(ctx) {
@@ -78,7 +78,7 @@ func (s *stream) run(ctx context.Context) {
 		if !ok {
 			continue
 		}
-		s.answer = time.Now()
+		s.live = time.Now()
 		switch {
 		case a.err != nil:
 			s.noResponse(ctx, a.err)
@@ -93,7 +93,7 @@ func (s *stream) run(ctx context.Context) {
 // locate finds the partition's broker.
 func (s *stream) locate(ctx context.Context) bool {
 	l, err := s.fetcher.leaders.find(ctx, s.topic, s.partition, s.found)
-	if err == nil && s.id != (offset.TopicID{}) && l.id != s.id {
+	if unknown := (offset.TopicID{}); err == nil && l.id != s.id && l.id != unknown && s.id != unknown {
 		err = errRecreated
 	}
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *stream) locate(ctx context.Context) bool {
 func (s *stream) enter(l leader) {
 	s.node = s.fetcher.attach(l.addr)
 	s.wish = &wish{topic: s.topic, partition: s.partition, reply: make(chan answer, 1)}
-	s.answer = time.Now()
+	s.live = time.Now()
 	if s.poll == pollTail {
 		s.poll = pollQuick
 	}

@@ -53,7 +53,28 @@ func TestFetchTroubleOfOnePartitionHoldsUpNoOther(t *testing.T) {
 				}
 			})
 		}
+		if b.Real() {
+			t.Run("whose leader is replaced", func(t *testing.T) { requireNewLeaderFollowed(t, nodes) })
+		}
 	}, testkafka.WithBrokers(3))
+}
+
+// requireNewLeaderFollowed stops the leader of a replicated partition. It keeps its
+// connections, so nothing but the silence tells.
+func requireNewLeaderFollowed(t *testing.T, b testkafka.Nodes) {
+	topic, ids := testkafka.UniqueName(t), b.NodeIDs()
+	b.CreateTopicOn(topic, [][]int32{{ids[1], ids[2]}}, nil)
+	produceTo(t, b, numbered(topic, 0, 0, 3)...)
+	s := startFetcher(t, b).Open(topic, 0, 0)
+	readN(t, s, 3)
+
+	b.Freeze(ids[1])
+	t.Cleanup(func() { b.Thaw(ids[1]) })
+	require.Eventually(t, func() bool { return b.Leader(topic, 0) == ids[2] }, time.Minute, 100*time.Millisecond)
+	produceTo(t, b, numbered(topic, 0, 3, 2)...)
+	var got []delay.Record
+	batchUntil(t, s, &got, func(scheduler.Batch) bool { return len(got) == 2 })
+	require.Equal(t, []int64{3, 4}, offsetsOf(got))
 }
 
 // neighbours are partition 1 of a topic, which gets into trouble, and two partitions of

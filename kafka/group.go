@@ -193,7 +193,7 @@ func (g *Group) explain(err error) error {
 	case errors.Is(err, sarama.ErrGroupAuthorizationFailed):
 		return fmt.Errorf("we may not read as group %q: allow it, or choose another group.id: %w", g.opts.ID, err)
 	}
-	return err
+	return plain(err)
 }
 
 // failed notes why we are not in the group, and says so once.

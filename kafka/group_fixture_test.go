@@ -28,6 +28,7 @@ import (
 type recorder struct {
 	t       testing.TB
 	busy    atomic.Bool
+	quiesce func()                                                                   // nil: nothing to do
 	release func(ctx context.Context, s scheduler.Session, claims []scheduler.Claim) // nil: nothing to do
 
 	mu      sync.Mutex // guards what follows
@@ -48,7 +49,12 @@ func (r *recorder) enter(call string) func() {
 	return func() { r.busy.Store(false) }
 }
 
-func (r *recorder) Quiesce(context.Context) { r.enter("quiesce")() }
+func (r *recorder) Quiesce(context.Context) {
+	defer r.enter("quiesce")()
+	if r.quiesce != nil {
+		r.quiesce()
+	}
+}
 
 func (r *recorder) Assign(s scheduler.Session, claims []scheduler.Claim) {
 	defer r.enter("assign")()

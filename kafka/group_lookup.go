@@ -14,9 +14,14 @@ import (
 	"delay-scheduler/offset"
 )
 
-// askTimeout bounds what one broker may take for a question that any broker can
-// answer from memory; after it the next one is asked.
-const askTimeout = 2 * time.Second
+const (
+	// askTimeout bounds what one broker may take for a question that any broker can
+	// answer from memory; after it the next one is asked.
+	askTimeout = 2 * time.Second
+	// hedgeAfter is how long one broker may take to introduce itself before the next is
+	// tried beside it.
+	hedgeAfter = 250 * time.Millisecond
+)
 
 // lookup asks whichever broker answers: who coordinates the group, which partitions
 // there are. It remembers the broker that answered last and goes on to the next
@@ -27,53 +32,56 @@ type lookup struct {
 	// seeds are the configured addresses. They stay: they may be the only names that
 	// survive when every broker gets another address.
 	seeds []string
+	life  context.Context //nolint:containedctx // the lookup's own: close ends it, and with it a question under way
+	end   context.CancelFunc
 
 	mu    sync.Mutex // one question at a time; guards addrs and link
 	addrs []string   // to try, best first
 	link  *link      // to the broker that answered last; nil: none
-
-	// asking guards the connection in use, so that close need not wait for a question.
-	asking sync.Mutex
-	active *link
-	closed bool
 }
 
 func newLookup(config *sarama.Config, brokers []string) *lookup {
-	return &lookup{config: config, seeds: brokers, addrs: slices.Clone(brokers)}
+	l := &lookup{config: config, seeds: brokers, addrs: slices.Clone(brokers)}
+	l.life, l.end = context.WithCancel(context.Background())
+	return l
 }
 
 // ask puts the question to one broker after the other until one answers it.
 func (l *lookup) ask(ctx context.Context, question func(*sarama.Broker) error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(l.life, cancel)()
 	if l.link != nil {
-		// It may have been closed for idleness since, which says nothing of the broker:
-		// the loop below tries the address again.
-		if err := l.put(ctx, l.link, question); err == nil || refused(err) {
+		// It may have been closed for idleness since, which says nothing of the broker: its
+		// address is tried again like the others.
+		if err := l.put(ctx, question); err == nil || refused(err) {
 			return err
 		}
-		l.drop()
 	}
 	var errs []error
-	for _, addr := range slices.Clone(l.addrs) {
-		if ctx.Err() != nil {
-			errs = append(errs, context.Cause(ctx))
-			break
-		}
-		link := newLink(l.config, addr)
-		if err := l.openLink(ctx, link); err != nil {
+	for left := slices.Clone(l.addrs); len(left) > 0 && ctx.Err() == nil; {
+		var failed map[string]error
+		l.link, failed = l.openAny(ctx, left)
+		for addr, err := range failed {
 			errs = append(errs, err)
 			l.demote(addr)
-			continue
 		}
-		l.link = link
-		err := l.put(ctx, link, question)
+		if l.link == nil {
+			break
+		}
+		addr := l.link.addr
+		err := l.put(ctx, question)
 		if err == nil || refused(err) {
 			return err
 		}
 		errs = append(errs, err)
-		l.drop()
 		l.demote(addr)
+		left = slices.DeleteFunc(left, func(a string) bool { return a == addr || failed[a] != nil })
+	}
+	if ctx.Err() != nil {
+		errs = append(errs, context.Cause(ctx))
 	}
 	return fmt.Errorf("no broker answers: %w", errors.Join(errs...))
 }
@@ -89,34 +97,69 @@ func refused(err error) bool {
 	return errors.As(err, &r)
 }
 
-func (l *lookup) put(ctx context.Context, link *link, question func(*sarama.Broker) error) error {
-	if !l.use(link) {
-		return errCut
-	}
-	defer l.use(nil)
-	err := link.do(ctx, askTimeout, question)
+// put asks the broker at hand. One that fails is let go.
+func (l *lookup) put(ctx context.Context, question func(*sarama.Broker) error) error {
+	err := l.link.do(ctx, askTimeout, question)
 	if err == nil || refused(err) {
 		return err
 	}
-	return fmt.Errorf("broker %s: %w", link.addr, plain(err))
+	err = fmt.Errorf("broker %s: %w", l.link.addr, plain(err))
+	l.drop()
+	return err
 }
 
-func (l *lookup) openLink(ctx context.Context, link *link) error {
-	if !l.use(link) {
-		return errCut
+// openAny connects to the first broker that introduces itself. The next is tried when
+// one has failed, or takes its time: those that take connections and say nothing
+// would have to be waited for one after the other otherwise.
+func (l *lookup) openAny(ctx context.Context, addrs []string) (first *link, failed map[string]error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	results := make(chan opened)
+	failed = map[string]error{}
+	next := time.NewTimer(0)
+	defer next.Stop()
+	for running := 0; ; {
+		select {
+		case <-next.C:
+			if len(addrs) > 0 && first == nil && ctx.Err() == nil {
+				go l.openOne(ctx, addrs[0], results)
+				addrs, running = addrs[1:], running+1
+				next.Reset(hedgeAfter)
+			}
+		case r := <-results:
+			running--
+			switch {
+			case r.err == nil && first == nil:
+				first = r.link
+				cancel()
+			case r.err == nil:
+				r.link.close() // it came second
+			case ctx.Err() == nil:
+				failed[r.link.addr] = r.err
+				next.Reset(0)
+			}
+		}
+		if running == 0 && (first != nil || len(addrs) == 0 || ctx.Err() != nil) {
+			return first, failed
+		}
 	}
-	defer l.use(nil)
-	stop := context.AfterFunc(ctx, link.wire.cut)
-	defer stop()
-	return link.open(connectTimeout)
 }
 
-// use makes a connection known to close, and says whether there is still time for it.
-func (l *lookup) use(link *link) bool {
-	l.asking.Lock()
-	defer l.asking.Unlock()
-	l.active = link
-	return !l.closed
+// opened is how an attempt to connect went.
+type opened struct {
+	link *link
+	err  error
+}
+
+func (l *lookup) openOne(ctx context.Context, addr string, results chan<- opened) {
+	link := newLink(l.config, addr)
+	stop := context.AfterFunc(ctx, link.wire.cut)
+	err := link.open(connectTimeout)
+	if !stop() && err == nil {
+		link.close()
+		err = errCut
+	}
+	results <- opened{link, err}
 }
 
 func (l *lookup) drop() {
@@ -164,12 +207,7 @@ func (l *lookup) another() {
 
 // close ends a question under way and all later ones.
 func (l *lookup) close() {
-	l.asking.Lock()
-	l.closed = true
-	if l.active != nil {
-		l.active.wire.cut()
-	}
-	l.asking.Unlock()
+	l.end()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.drop()

@@ -175,3 +175,38 @@ func TestNothingIsFetchedAndNoOffsetIsLookedUp(t *testing.T) {
 	require.Eventually(t, func() bool { return heartbeats.Hits() >= 2 }, patience, 5*time.Millisecond)
 	require.Zero(t, seen.Hits())
 }
+
+func TestTheHandlerIsQuiescedBeforeTheClaimsAreLookedUp(t *testing.T) {
+	// The library asks for every claim's offset, one after the other, before it says that
+	// there is a new generation. Others have our partitions by then.
+	b := testkafka.Fake(t)
+	topic := testkafka.UniqueName(t)
+	b.CreateTopic(topic, 6, nil)
+	o := groupOptions(b, topic, topic)
+	fetches := watchKeys(b, keyOffsetFetch)
+	atQuiesce := make(chan int, 10)
+	first := startMember(t, o, func(r *recorder) { r.quiesce = func() { atQuiesce <- fetches.Hits() } })
+	first.awaitClaims(6)
+	<-atQuiesce
+	before := fetches.Hits()
+	second := startMember(t, o)
+	awaitOwners(t, 6, first, second)
+	require.Equal(t, before, <-atQuiesce)
+	require.Greater(t, fetches.Hits(), before)
+}
+
+func TestOnlyDynamicMembersSayThatTheyLeave(t *testing.T) {
+	b := testkafka.Fake(t)
+	topic := testkafka.UniqueName(t)
+	b.CreateTopic(topic, 1, nil)
+	leaves := watchKeys(b, keyLeaveGroup)
+	o := groupOptions(b, topic, topic)
+	o.InstanceID = "static"
+	static := startMember(t, o)
+	static.awaitClaims(1)
+	static.stop()
+	require.Zero(t, leaves.Hits())
+	dynamic, _, _ := joinedMember(t, b, 1)
+	dynamic.stop()
+	require.Positive(t, leaves.Hits())
+}

@@ -3,8 +3,10 @@ package kafka
 import (
 	"errors"
 	"fmt"
+	"log"
 	"net"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -36,9 +38,25 @@ const (
 )
 
 func init() {
-	// The library has this limit in a package variable only. It is set here, once,
-	// before any connection can exist.
+	// The library has these in package variables only. They are set here, once, before
+	// any connection can exist.
 	sarama.MaxDecompressedBatchSize = maxDecompressed
+	sarama.Logger = log.New(&libraryLog, "", 0)
+}
+
+// libraryLog is where the client library's log goes.
+var libraryLog librarySink
+
+// librarySink can be given another logger while connections use it: a process may
+// have more than one app in it, one after the other or at a time.
+type librarySink struct{ to atomic.Pointer[zap.Logger] }
+
+// Write implements io.Writer.
+func (s *librarySink) Write(line []byte) (int, error) {
+	if to := s.to.Load(); to != nil {
+		to.Debug(strings.TrimSpace(string(line)))
+	}
+	return len(line), nil
 }
 
 // Dialer opens connections to brokers. Tests use it to stand between us and a broker.
@@ -143,14 +161,7 @@ func (o Options) config(role string) *sarama.Config {
 	return c
 }
 
-// SetLogger sends what the client library says to log, at debug level: whatever of it
+// SetLogger sends what the client library says to a log, at debug level: whatever of it
 // matters we say ourselves, with the topic and partition it is about. The library has
-// one logger for the whole process, so this is called once, before anything connects.
-func SetLogger(log *zap.Logger) {
-	std, err := zap.NewStdLogAt(log.Named("sarama"), zap.DebugLevel)
-	if err != nil {
-		// The only error is an unknown level.
-		panic(err)
-	}
-	sarama.Logger = std
-}
+// one logger for the whole process, so the last call decides.
+func SetLogger(to *zap.Logger) { libraryLog.to.Store(to.Named("sarama")) }

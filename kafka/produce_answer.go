@@ -40,7 +40,7 @@ func (l *produceLoop) answered(r *produceRequest, a produceAnswer, now time.Time
 	}
 	for i := range r.parts {
 		at := &r.parts[i]
-		err, block := a.of(at.batch.part)
+		block, err := a.of(at.batch.part)
 		l.judge(at, err, block, now)
 	}
 	if len(c.sent) == 0 && slices.Contains(c.node.retired, c) {
@@ -49,20 +49,20 @@ func (l *produceLoop) answered(r *produceRequest, a produceAnswer, now time.Time
 }
 
 // of is the answer for one partition.
-func (a *produceAnswer) of(p *producePartition) (error, *sarama.ProduceResponseBlock) {
+func (a *produceAnswer) of(p *producePartition) (*sarama.ProduceResponseBlock, error) {
 	if a.err != nil {
-		return a.err, nil
+		return nil, a.err
 	}
 	block := a.resp.GetBlock(p.topic.name, p.index)
 	switch {
 	case block == nil:
-		return sarama.ErrIncompleteResponse, nil
+		return nil, sarama.ErrIncompleteResponse
 	case block.Err == sarama.ErrNoError:
-		return nil, block
+		return block, nil
 	case block.ErrorMessage != nil && *block.ErrorMessage != "":
-		return fmt.Errorf("%w: %s", block.Err, *block.ErrorMessage), block
+		return block, fmt.Errorf("%w: %s", block.Err, *block.ErrorMessage)
 	}
-	return block.Err, block
+	return block, block.Err
 }
 
 // judge takes the answer to one attempt. Any attempt may report success; only the

@@ -113,8 +113,10 @@ func TestWhatMayBeWrittenIsNeverGivenBack(t *testing.T) {
 	refused := c.Fault(kfake.Fault{Keys: []kmsg.Key{produceKey}, Err: kerr.NotEnoughReplicas, Count: -1})
 	p, acks := testProducer(t, c, func(o *ProducerOptions) { o.Patience = 10 * time.Millisecond })
 	produceNumbered(p, "unsure", 0, n, 1)
-	require.NoError(t, applied.Wait(t.Context(), 1))
-	require.NoError(t, refused.Wait(t.Context(), 5))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	require.NoError(t, applied.Wait(ctx, 1))
+	require.NoError(t, refused.Wait(ctx, 5))
 	require.Empty(t, acks.all())
 	refused.Remove()
 	require.Equal(t, map[forward.Class]int{0: n}, classes(acks.wait(t, n, 10*time.Second)))
@@ -268,4 +270,77 @@ func TestResolveSaysWhatIsTheMatter(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.Equal(t, forward.Transient, p.Resolve(ended, "there").Class)
+}
+
+func TestSmallBatchesWaitForCompanyAndFullOnesDoNot(t *testing.T) {
+	c := testkafka.Fake(t, kfake.SeedTopics(1, "company"))
+	requests := c.Fault(kfake.Fault{Keys: []kmsg.Key{produceKey}, Topic: "company", Observe: true, Count: -1})
+	p, acks := testProducer(t, c, func(o *ProducerOptions) { o.Linger, o.MaxBatchRecords = 500*time.Millisecond, 50 })
+	require.Nil(t, p.Resolve(t.Context(), "company"))
+	for i := range 20 {
+		p.Produce("company", []delay.Outgoing{outgoing("company", "k", i)})
+	}
+	require.Empty(t, acks.all())
+	acks.wait(t, 20, 10*time.Second)
+	require.Equal(t, 1, requests.Hits())
+	began := time.Now()
+	produceNumbered(p, "company", 20, 71, 1)
+	acks.wait(t, 70, 10*time.Second)
+	require.Less(t, time.Since(began), 400*time.Millisecond)
+	require.Equal(t, 2, requests.Hits())
+	acks.wait(t, 71, 10*time.Second)
+	require.GreaterOrEqual(t, time.Since(began), 500*time.Millisecond)
+}
+
+func TestAProducerIDIsAskedForUntilThereIsOne(t *testing.T) {
+	c := testkafka.Fake(t, kfake.SeedTopics(1, "numbered"))
+	h := c.Fault(kfake.Fault{Keys: []kmsg.Key{22}, Err: kerr.CoordinatorLoadInProgress, Count: 3})
+	p, acks := testProducer(t, c, nil)
+	produceNumbered(p, "numbered", 0, 10, 1)
+	require.Equal(t, map[forward.Class]int{0: 10}, classes(acks.wait(t, 10, 10*time.Second)))
+	require.Equal(t, 3, h.Hits())
+}
+
+func TestWithoutAProducerIDEverythingComesBackWithTheReason(t *testing.T) {
+	c := testkafka.Fake(t, kfake.SeedTopics(1, "numbered"))
+	c.Fault(kfake.Fault{Keys: []kmsg.Key{22}, Err: kerr.ClusterAuthorizationFailed, Count: -1})
+	p, acks := testProducer(t, c, func(o *ProducerOptions) { o.Patience = 200 * time.Millisecond })
+	produceNumbered(p, "numbered", 0, 10, 1)
+	got := acks.wait(t, 10, 10*time.Second)
+	require.Equal(t, map[forward.Class]int{forward.NotAuthorized: 10}, classes(got))
+	require.ErrorContains(t, got[0].Err, "producer id")
+}
+
+func TestAForgottenTopicGoesOnUnderANewerIdentity(t *testing.T) {
+	c := testkafka.Fake(t, kfake.SeedTopics(1, "idle", "busy"))
+	p, acks := testProducer(t, c, nil)
+	produceNumbered(p, "idle", 0, 10, 1)
+	produceNumbered(p, "busy", 0, 10, 1)
+	acks.wait(t, 20, 10*time.Second)
+	p.loop.inbox.post(func(now time.Time) {
+		p.loop.topics["idle"].used = now.Add(-2 * topicIdle)
+		p.loop.tidy(now)
+	})
+	produceNumbered(p, "idle", 10, 20, 1)
+	acks.wait(t, 30, 10*time.Second)
+	produceNumbered(p, "busy", 10, 20, 1)
+	require.Equal(t, map[forward.Class]int{0: 40}, classes(acks.wait(t, 40, 10*time.Second)))
+	requireOnce(t, readProduced(t, c, "idle", 20), 20)
+	requireOnce(t, readProduced(t, c, "busy", 20), 20)
+}
+
+func TestAnIdleConnectionThatWasClosedLeavesNothingInDoubt(t *testing.T) {
+	c := testkafka.Fake(t, kfake.SeedTopics(1, "idle"))
+	p, acks := testProducer(t, c, func(o *ProducerOptions) { o.Patience = 200 * time.Millisecond })
+	produceNumbered(p, "idle", 0, 1, 1)
+	acks.wait(t, 1, 10*time.Second)
+	c.Proxy(0).Refuse()
+	produceNumbered(p, "idle", 1, 10, 1)
+	got := acks.wait(t, 10, 10*time.Second)
+	require.Equal(t, map[forward.Class]int{0: 1, forward.Transient: 9}, classes(got))
+	c.Proxy(0).Resume()
+	require.Eventually(t, func() bool { return p.Resolve(t.Context(), "idle") == nil }, 10*time.Second, 10*time.Millisecond)
+	produceNumbered(p, "idle", 1, 10, 1)
+	acks.wait(t, 19, 10*time.Second)
+	requireOnce(t, readProduced(t, c, "idle", 10), 10)
 }

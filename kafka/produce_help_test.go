@@ -45,6 +45,12 @@ func (a *ackLog) all() []forward.Ack {
 	return slices.Clone(a.acks)
 }
 
+func (a *ackLog) reset() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.acks = nil
+}
+
 // wait returns the acknowledgements as soon as there are n.
 func (a *ackLog) wait(t testing.TB, n int, within time.Duration) []forward.Ack {
 	t.Helper()
@@ -85,7 +91,7 @@ func testProducer(t testing.TB, e testkafka.Endpoint, change func(*ProducerOptio
 	acks := newAckLog()
 	p, err := NewProducer(o, acks.sink, zaptest.NewLogger(t), prometheus.NewRegistry())
 	require.NoError(t, err)
-	t.Cleanup(func() { closeProducer(t, p, 5*time.Second) })
+	t.Cleanup(func() { _ = closeProducer(t, p, 5*time.Second) })
 	return p, acks
 }
 
@@ -96,9 +102,15 @@ func closeProducer(t testing.TB, p *Producer, within time.Duration) error {
 	return p.Close(ctx)
 }
 
+// numberedTag is the tag of a numbered record.
+type numberedTag struct {
+	topic  string
+	number int
+}
+
 // outgoing makes a record whose tag and value are its number.
 func outgoing(topic, key string, i int) delay.Outgoing {
-	return delay.Outgoing{Topic: topic, Key: []byte(key), Value: []byte(strconv.Itoa(i)), Tag: i}
+	return delay.Outgoing{Topic: topic, Key: []byte(key), Value: []byte(strconv.Itoa(i)), Tag: numberedTag{topic, i}}
 }
 
 // readProduced reads a topic of which it is known how many records it has. Their number
@@ -148,7 +160,7 @@ func requireTagsInOrder(t testing.TB, acks []forward.Ack, n, keys int) {
 	require.Len(t, acks, n)
 	last := make(map[int]int)
 	for _, a := range acks {
-		i := a.Tag.(int)
+		i := a.Tag.(numberedTag).number
 		if before, ok := last[i%keys]; ok {
 			require.Greater(t, i, before)
 		}

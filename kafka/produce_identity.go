@@ -115,9 +115,9 @@ func (l *produceLoop) gotIdentity(resp *sarama.InitProducerIDResponse, err error
 }
 
 // identityHindrance says why nothing can be numbered yet.
-func (l *produceLoop) identityHindrance() (error, forward.Class) {
+func (l *produceLoop) identityHindrance() (forward.Class, error) {
 	if l.identityErr == nil {
-		return errNoIdentity, forward.Transient
+		return forward.Transient, errNoIdentity
 	}
-	return l.identityErr, classify(l.identityErr).class
+	return classify(l.identityErr).class, l.identityErr
 }

@@ -44,7 +44,7 @@ func (l *produceLoop) pump(p *producePartition, now time.Time) {
 			l.lingering = append(l.lingering, lingerer{b, b.first})
 		}
 	default:
-		if err, class := l.hindrance(p, b, now); err != nil {
+		if class, err := l.hindrance(p, b, now); err != nil {
 			l.block(p, err, class, now)
 			return
 		}
@@ -89,18 +89,18 @@ func (l *produceLoop) endLingering(now time.Time) {
 }
 
 // hindrance says why the batch cannot be handed to a connection.
-func (l *produceLoop) hindrance(p *producePartition, b *produceBatch, now time.Time) (error, forward.Class) {
+func (l *produceLoop) hindrance(p *producePartition, b *produceBatch, now time.Time) (forward.Class, error) {
 	switch {
 	case p.node == nil && p.topic.absent.err != nil:
-		return p.topic.absent.err.Err, forward.UnknownTopic
+		return forward.UnknownTopic, p.topic.absent.err.Err
 	case p.node == nil:
-		return errNoLeader, forward.Transient
+		return forward.Transient, errNoLeader
 	case now.Before(p.trouble.retryAt):
-		return p.trouble.err, p.trouble.class
+		return p.trouble.class, p.trouble.err
 	case !b.sequenced && p.id.generation == 0 && l.identity.generation == 0:
 		return l.identityHindrance()
 	}
-	return nil, 0
+	return 0, nil
 }
 
 // block notes that a partition has something to send and cannot.
@@ -136,10 +136,10 @@ func (l *produceLoop) scan(now time.Time) {
 	}
 	for _, n := range l.nodes {
 		if n.fast == nil || !n.fast.up {
-			l.fret(n.ready, n.hindrance(), now)
+			l.fret(n, n.ready, n.hindrance(), now)
 		}
 		if len(n.slowReady) > 0 {
-			l.fret(n.slowReady, errSlowBusy, now)
+			l.fret(n, n.slowReady, errSlowBusy, now)
 		}
 	}
 	for t := range l.waiting {
@@ -148,9 +148,9 @@ func (l *produceLoop) scan(now time.Time) {
 }
 
 // fret notes the trouble of partitions that wait for a connection.
-func (l *produceLoop) fret(waiting []*producePartition, err error, now time.Time) {
+func (l *produceLoop) fret(n *produceNode, waiting []*producePartition, err error, now time.Time) {
 	for _, p := range slices.Clone(waiting) {
-		if p.ready && p.head() != nil {
+		if p.ready && p.node == n && p.head() != nil {
 			p.trouble.note(err, forward.Transient, now)
 			l.tired(p, now)
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
 
 	"delay-scheduler/forward"
 	"delay-scheduler/internal/testkafka"
@@ -140,7 +141,7 @@ func offlinePartition(t *testing.T, b proxied) {
 	}
 	for _, a := range acks.all() {
 		if a.Err != nil {
-			require.True(t, offline(a.Tag.(int)), "record %d is not for the partition without a leader", a.Tag)
+			require.True(t, offline(a.Tag.(numberedTag).number), "record %d is not for the partition without a leader", a.Tag)
 			require.Equal(t, forward.Transient, a.Err.Class)
 			require.False(t, a.Uncertain)
 		}
@@ -153,7 +154,7 @@ func offlinePartition(t *testing.T, b proxied) {
 	require.Nil(t, p.Resolve(t.Context(), topic))
 	again := 0
 	for _, a := range got {
-		if i := a.Tag.(int); a.Err != nil {
+		if i := a.Tag.(numberedTag).number; a.Err != nil {
 			produceNumbered(p, topic, i, i+1, keys)
 			again++
 		}
@@ -246,4 +247,40 @@ func tooFewReplicas(t *testing.T, b *testkafka.Cluster) {
 	}, 30*time.Second, 10*time.Millisecond)
 	readProduced(t, b, topic, ended+1)
 	require.Zero(t, counter(t, p.loop.metrics.resequenced))
+}
+
+// Describe is allowed and Write is not: the metadata says so before the first record, and
+// the broker if the right is taken away later.
+func TestProducerMayNotWrite(t *testing.T) {
+	b := testkafka.Start(t,
+		testkafka.WithProperty("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
+		testkafka.WithProperty("allow.everyone.if.no.acl.found", "true"))
+	forbidden, later, allowed := testkafka.UniqueName(t)+"-a", testkafka.UniqueName(t)+"-b", testkafka.UniqueName(t)+"-c"
+	for _, topic := range []string{forbidden, later, allowed} {
+		b.CreateTopic(topic, 2, nil)
+	}
+	describeOnly := func(topic string) {
+		_, err := testkafka.Admin(t, b).CreateACLs(t.Context(), kadm.NewACLs().Topics(topic).
+			ResourcePatternType(kadm.ACLPatternLiteral).Operations(kadm.OpDescribe).Allow("User:ANONYMOUS").AllowHosts())
+		require.NoError(t, err)
+	}
+	p, acks := testProducer(t, b, nil)
+	describeOnly(forbidden)
+	require.Eventually(t, func() bool {
+		err := p.Resolve(t.Context(), forbidden)
+		return err != nil && err.Class == forward.NotAuthorized
+	}, 20*time.Second, 50*time.Millisecond)
+	produceNumbered(p, forbidden, 0, 20, 5)
+	produceNumbered(p, allowed, 0, 20, 5)
+	require.Equal(t, map[forward.Class]int{0: 20, forward.NotAuthorized: 20}, classes(acks.wait(t, 40, 20*time.Second)))
+	requireOnce(t, readProduced(t, b, allowed, 20), 20)
+
+	require.Nil(t, p.Resolve(t.Context(), later))
+	describeOnly(later)
+	require.Eventually(t, func() bool {
+		n := len(acks.all())
+		produceNumbered(p, later, 0, 1, 1)
+		last := acks.wait(t, n+1, 20*time.Second)[n]
+		return last.Err != nil && last.Err.Class == forward.NotAuthorized && !last.Uncertain
+	}, 20*time.Second, 50*time.Millisecond)
 }

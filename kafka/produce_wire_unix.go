@@ -3,6 +3,7 @@
 package kafka
 
 import (
+	"errors"
 	"net"
 	"syscall"
 )
@@ -20,15 +21,12 @@ func hungUp(conn net.Conn) bool {
 		return true
 	}
 	gone := false
-	err = raw.Read(func(fd uintptr) bool {
+	// Not raw.Read: that heeds the read deadline, which has passed on an idle connection.
+	err = raw.Control(func(fd uintptr) {
 		var b [1]byte
 		n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		switch {
-		case err == syscall.EAGAIN || err == syscall.EWOULDBLOCK || err == syscall.EINTR:
-		default:
-			gone = err != nil || n == 0
-		}
-		return true // never wait
+		busy := errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EINTR)
+		gone = !busy && (err != nil || n == 0)
 	})
 	return gone || err != nil
 }

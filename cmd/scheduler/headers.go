@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -71,10 +72,8 @@ func (h *headerFlags) parse() ([]delay.Header, error) {
 
 func hasHeader(headers []delay.Header, names ...string) bool {
 	for _, h := range headers {
-		for _, name := range names {
-			if string(h.Key) == name {
-				return true
-			}
+		if slices.Contains(names, string(h.Key)) {
+			return true
 		}
 	}
 	return false

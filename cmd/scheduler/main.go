@@ -24,22 +24,17 @@ func main() {
 // run is the whole program but for the process around it, so that tests can run it
 // with streams and a context of their own.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	root := newRoot()
+	root := newRoot(stdin, stdout, stderr)
 	root.SetArgs(args)
-	root.SetIn(stdin)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK
 	}
-	var quiet silentError
-	if errors.As(err, &quiet) {
+	if quiet, ok := errors.AsType[silentError](err); ok {
 		return quiet.code
 	}
 	fmt.Fprintln(stderr, "scheduler:", err)
-	var usage usageError
-	if errors.As(err, &usage) {
+	if _, ok := errors.AsType[usageError](err); ok {
 		return exitUsage
 	}
 	return exitFailure

@@ -2,12 +2,13 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 )
 
-func newRoot() *cobra.Command {
+func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 	root := group(&cobra.Command{
 		Use:   "scheduler",
 		Short: "Delivers Kafka records later",
@@ -23,6 +24,9 @@ configuration are wrong.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	})
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
 	})
@@ -31,7 +35,8 @@ configuration are wrong.`,
 	return root
 }
 
-// addCobras adds the commands that come with cobra, with what ours have.
+// addCobras adds the commands that come with cobra, with what ours have. They keep the
+// streams that the root has at this time.
 func addCobras(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"io"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 )
+
+func tree() *cobra.Command { return newRoot(strings.NewReader(""), io.Discard, io.Discard) }
 
 func everyCommand(c *cobra.Command) []*cobra.Command {
 	all := []*cobra.Command{c}
@@ -17,7 +20,7 @@ func everyCommand(c *cobra.Command) []*cobra.Command {
 }
 
 func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
-	for _, c := range everyCommand(newRoot()) {
+	for _, c := range everyCommand(tree()) {
 		t.Run(c.CommandPath(), func(t *testing.T) {
 			r := requireOK(t, scheduler(t, append(strings.Fields(c.CommandPath())[1:], "--help")...))
 
@@ -31,13 +34,13 @@ func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 
 // An example that does not work is worse than none.
 func TestExamplesNameCommandsAndFlagsThatExist(t *testing.T) {
-	for _, c := range everyCommand(newRoot()) {
+	for _, c := range everyCommand(tree()) {
 		for line := range strings.Lines(c.Example) {
 			_, call, found := strings.Cut(line, "scheduler ")
 			require.True(t, found, line)
 			call, _, _ = strings.Cut(strings.TrimRight(call, ")\n"), "#")
 			call, _, _ = strings.Cut(call, ">")
-			root := newRoot()
+			root := tree()
 			named, rest, err := root.Find(strings.Fields(call))
 			require.NoError(t, err, line)
 			require.NoError(t, named.ParseFlags(rest), line)

@@ -21,13 +21,15 @@ const (
 	pollPause = 20 * time.Millisecond
 )
 
-// admin asks a broker for what tests ask, and waits until every node knows it.
+// admin asks a broker for what tests ask, and waits until every node knows it: a client
+// may ask any of them next, and one that lags would still tell it the old.
 type admin struct {
 	client *kgo.Client
 	*kadm.Client
+	alive func(i int) bool // whether the node at the i-th address can answer
 }
 
-func newAdmin(addrs []string, opts ...kgo.Opt) (*admin, error) {
+func newAdmin(addrs []string, alive func(i int) bool, opts ...kgo.Opt) (*admin, error) {
 	client, err := kgo.NewClient(append([]kgo.Opt{
 		kgo.SeedBrokers(addrs...),
 		kgo.RetryBackoffFn(func(int) time.Duration { return pollPause }),
@@ -36,7 +38,20 @@ func newAdmin(addrs []string, opts ...kgo.Opt) (*admin, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to %v: %w", addrs, err)
 	}
-	return &admin{client: client, Client: kadm.NewClient(client)}, nil
+	return &admin{client: client, Client: kadm.NewClient(client), alive: alive}, nil
+}
+
+func everyNode(int) bool { return true }
+
+// nodes are those that can answer.
+func (a *admin) nodes() []kmsg.Requestor {
+	var nodes []kmsg.Requestor
+	for i, seed := range a.client.SeedBrokers() { // In the order of the addresses.
+		if a.alive(i) {
+			nodes = append(nodes, seed)
+		}
+	}
+	return nodes
 }
 
 func (a *admin) close() { a.client.Close() }
@@ -61,7 +76,7 @@ func (a *admin) createTopicOn(ctx context.Context, name string, replicas [][]int
 	}
 	for key, value := range configs {
 		config := kmsg.NewCreateTopicsRequestTopicConfig()
-		config.Name, config.Value = key, kmsg.StringPtr(value)
+		config.Name, config.Value = key, new(value)
 		topic.Configs = append(topic.Configs, config)
 	}
 	req := kmsg.NewPtrCreateTopicsRequest()
@@ -109,25 +124,36 @@ func (a *admin) awaitPartitions(ctx context.Context, name string, partitions int
 	})
 }
 
-// await polls until every node that answers sees the topic so.
+// await polls until every node sees the topic so.
 func (a *admin) await(ctx context.Context, name string, so func(kmsg.MetadataResponseTopic) bool) error {
+	err := a.agree(ctx, func(node kmsg.Requestor) error {
+		topic, err := describe(ctx, node, name)
+		if err == nil && !so(topic) {
+			err = fmt.Errorf("%d partitions, %w", len(topic.Partitions), kerr.ErrorForCode(topic.ErrorCode))
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("wait until every node knows topic %s as it is now: %w", name, err)
+	}
+	return nil
+}
+
+// agree polls until no node that can answer objects.
+func (a *admin) agree(ctx context.Context, objection func(kmsg.Requestor) error) error {
 	for {
-		answers, agree := 0, 0
-		for _, node := range a.client.SeedBrokers() {
-			topic, err := describe(ctx, node, name)
-			if err != nil {
-				continue // A node that is down or frozen has nothing to say.
-			}
-			answers++
-			if so(topic) {
-				agree++
+		var problem error
+		for _, node := range a.nodes() {
+			if err := objection(node); err != nil {
+				problem = err
+				break
 			}
 		}
-		if answers > 0 && answers == agree {
+		if problem == nil {
 			return nil
 		}
 		if err := pause(ctx); err != nil {
-			return fmt.Errorf("wait until every node knows topic %s as it is now: %w", name, err)
+			return fmt.Errorf("%w: %w", err, problem)
 		}
 	}
 }
@@ -136,7 +162,7 @@ func describe(ctx context.Context, node kmsg.Requestor, name string) (kmsg.Metad
 	ctx, cancel := context.WithTimeout(ctx, nodePatience)
 	defer cancel()
 	topic := kmsg.NewMetadataRequestTopic()
-	topic.Topic = kmsg.StringPtr(name)
+	topic.Topic = new(name)
 	req := kmsg.NewPtrMetadataRequest()
 	req.Topics = append(req.Topics, topic)
 	resp, err := req.RequestWith(ctx, node)
@@ -150,34 +176,74 @@ func describe(ctx context.Context, node kmsg.Requestor, name string) (kmsg.Metad
 }
 
 // leader asks the first node that answers, and never what the client remembers.
-func (a *admin) leader(ctx context.Context, topic string, partition int32) (int32, error) {
-	var problems []error
-	for _, node := range a.client.SeedBrokers() {
+func (a *admin) leader(ctx context.Context, topic string, partition int32) (leader int32, err error) {
+	leader = -1
+	err = a.first(func(node kmsg.Requestor) error {
 		detail, err := describe(ctx, node, topic)
-		if err != nil {
-			problems = append(problems, err)
-			continue
-		}
 		for _, p := range detail.Partitions {
 			if p.Partition == partition && p.ErrorCode == 0 {
-				return p.Leader, nil
+				leader = p.Leader
 			}
 		}
-		return -1, nil
+		return err
+	})
+	if err != nil {
+		return -1, fmt.Errorf("ask for the leader of %s/%d: %w", topic, partition, err)
 	}
-	return -1, fmt.Errorf("ask for the leader of %s/%d: %w", topic, partition, errors.Join(problems...))
+	return leader, nil
 }
 
-func (a *admin) coordinator(ctx context.Context, group string) (int32, error) {
-	resp := a.FindGroupCoordinators(ctx, group)[group]
+func (a *admin) coordinator(ctx context.Context, group string) (coordinator int32, err error) {
+	err = a.first(func(node kmsg.Requestor) (err error) {
+		coordinator, err = coordinatorSeenBy(ctx, node, group)
+		return err
+	})
+	if err != nil {
+		return -1, fmt.Errorf("ask for the coordinator of %s: %w", group, err)
+	}
+	return coordinator, nil
+}
+
+// first asks one node after the other until one has answered.
+func (a *admin) first(ask func(kmsg.Requestor) error) error {
+	err := errors.New("no node runs")
+	for _, node := range a.nodes() {
+		if err = ask(node); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// coordinatorSeenBy is -1 when the node knows none.
+func coordinatorSeenBy(ctx context.Context, node kmsg.Requestor, group string) (int32, error) {
+	ctx, cancel := context.WithTimeout(ctx, nodePatience)
+	defer cancel()
+	resp, err := findCoordinator(ctx, node, group)
 	switch {
-	case resp.Err == nil:
-		return resp.NodeID, nil
-	case errors.Is(resp.Err, kerr.CoordinatorNotAvailable):
+	case err == nil:
+		return resp, nil
+	case errors.Is(err, kerr.CoordinatorNotAvailable):
 		return -1, nil
 	default:
-		return -1, fmt.Errorf("ask for the coordinator of %s: %w", group, resp.Err)
+		return -1, err
 	}
+}
+
+// findCoordinator asks in the words of every version of the request.
+func findCoordinator(ctx context.Context, node kmsg.Requestor, group string) (int32, error) {
+	req := kmsg.NewPtrFindCoordinatorRequest()
+	req.CoordinatorKey = group
+	req.CoordinatorKeys = []string{group}
+	resp, err := req.RequestWith(ctx, node)
+	if err != nil {
+		return -1, err
+	}
+	id, code := resp.NodeID, resp.ErrorCode
+	for _, c := range resp.Coordinators {
+		id, code = c.NodeID, c.ErrorCode
+	}
+	return id, kerr.ErrorForCode(code)
 }
 
 func pause(ctx context.Context) error {

@@ -22,7 +22,8 @@ import (
 const clientPatience = 30 * time.Second
 
 // Client is a foreign client (franz-go), closed with the test. It looks for new topics
-// and retries far more often than one in production would.
+// and retries far more often than one in production would, and compresses nothing: the
+// size of a record is what the test made it.
 func Client(t testing.TB, e Endpoint, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	client, err := kgo.NewClient(append([]kgo.Opt{
@@ -30,6 +31,7 @@ func Client(t testing.TB, e Endpoint, opts ...kgo.Opt) *kgo.Client {
 		kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond }),
 		kgo.MetadataMinAge(50 * time.Millisecond),
 		kgo.FetchMaxWait(200 * time.Millisecond),
+		kgo.ProducerBatchCompression(kgo.NoCompression()),
 	}, opts...)...)
 	require.NoError(t, err)
 	t.Cleanup(client.Close)

@@ -3,7 +3,6 @@ package testkafka
 import (
 	"context"
 	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -75,7 +74,7 @@ func (c *Cluster) deleteAfterwards(name string) {
 	c.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), adminPatience)
 		defer cancel()
-		a, err := newAdmin(c.adminAddrs())
+		a, err := newAdmin(c.adminAddrs(), c.alive)
 		if err != nil {
 			return
 		}
@@ -129,7 +128,7 @@ func (c *Cluster) admin() *admin {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.adm == nil {
-		a, err := newAdmin(c.adminAddrs())
+		a, err := newAdmin(c.adminAddrs(), c.alive)
 		require.NoError(c.t, err)
 		c.t.Cleanup(a.close)
 		c.adm = a
@@ -143,6 +142,9 @@ func (c *Cluster) adminAddrs() []string {
 	}
 	return c.server.internalAddrs()
 }
+
+// alive says whether the node at the i-th address can answer.
+func (c *Cluster) alive(i int) bool { return c.server == nil || c.server.nodes[i].alive() }
 
 // isOwn says that the cluster is this test's alone.
 func (c *Cluster) isOwn() bool { return c.server != nil && !isShared(c.server) }
@@ -193,13 +195,13 @@ func (c *Cluster) Restart(nodes ...int32) {
 // for it, and nothing is answered.
 func (c *Cluster) Stop(node int32) {
 	c.t.Helper()
-	c.node(node).process.signal(syscall.SIGSTOP)
+	c.node(node).freeze()
 }
 
 // Cont lets a stopped node go on.
 func (c *Cluster) Cont(node int32) {
 	c.t.Helper()
-	c.node(node).process.signal(syscall.SIGCONT)
+	c.node(node).thaw()
 }
 
 // Freeze is Stop.

@@ -122,7 +122,7 @@ func testCoordinatorMoves(t *testing.T, nodes Nodes) {
 	nodes.MoveCoordinator(group)
 
 	require.NotEqual(t, before, nodes.Coordinator(group))
-	require.EqualValues(t, 5, Committed(t, nodes, group, topic)[0].Offset)
+	require.Eventually(t, func() bool { return Committed(t, nodes, group, topic)[0].Offset == 5 }, clientPatience, pollPause)
 }
 
 func testFrozenNode(t *testing.T, nodes Nodes) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // offsetsTopic is where a real broker keeps committed offsets. The leader of a group's
@@ -16,6 +17,11 @@ const offsetsTopic = "__consumer_offsets"
 
 // MoveCoordinator gives the group's coordination to another node, by making that the
 // preferred leader of the group's partition of committed offsets.
+//
+// From 4.x on, the new coordinator may answer OffsetFetch for some 100 ms as if the last
+// commits had not been made (error 0, offset -1 or an older one): it reads as far as it
+// knows its log to be replicated, which it learns only from its followers' next fetch.
+// Any write to the group that was acknowledged (a commit, a SyncGroup) ends that.
 func (c *Cluster) MoveCoordinator(group string) {
 	c.t.Helper()
 	require.Greater(c.t, len(c.own().nodes), 1, "one node has nobody to move a coordinator to")
@@ -27,15 +33,23 @@ func (c *Cluster) MoveCoordinator(group string) {
 		if err := a.moveOffsets(ctx, group, before); err != nil {
 			return err
 		}
-		for {
-			if now, err := a.coordinator(ctx, group); err == nil && now >= 0 && now != before {
-				return nil
-			}
-			if err := pause(ctx); err != nil {
-				return fmt.Errorf("wait for another coordinator of %s than %d: %w", group, before, err)
-			}
-		}
+		return a.awaitCoordinator(ctx, group, before)
 	})
+}
+
+// awaitCoordinator waits until every node knows another coordinator than that.
+func (a *admin) awaitCoordinator(ctx context.Context, group string, before int32) error {
+	err := a.agree(ctx, func(node kmsg.Requestor) error {
+		now, err := coordinatorSeenBy(ctx, node, group)
+		if err == nil && (now == before || now < 0) {
+			err = fmt.Errorf("it is %d", now)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("wait for another coordinator of %s than %d: %w", group, before, err)
+	}
+	return nil
 }
 
 // moveOffsets makes another replica than the one on that node lead the group's partition.
@@ -111,7 +125,8 @@ func offsetsPartition(group string, partitions int) int32 {
 	return hash % int32(partitions)
 }
 
-// Leaderless kills the node that has the partition's only replica. undo starts it again.
+// Leaderless kills the node that has the partition's only replica (see CreateTopicOn).
+// undo starts it again.
 func (c *Cluster) Leaderless(topic string, partition int32) (undo func()) {
 	c.t.Helper()
 	require.Greater(c.t, len(c.own().nodes), 1, "one node has nobody left to say that a leader is missing")
@@ -119,14 +134,11 @@ func (c *Cluster) Leaderless(topic string, partition int32) (undo func()) {
 	require.GreaterOrEqual(c.t, leader, int32(0), "%s/%d has no leader", topic, partition)
 	c.Kill(leader)
 	c.ask(func(ctx context.Context, a *admin) error {
-		for {
-			if now, err := a.leader(ctx, topic, partition); err == nil && now < 0 {
-				return nil
-			}
-			if err := pause(ctx); err != nil {
-				return fmt.Errorf("wait until %s/%d has no leader (has it one replica?): %w", topic, partition, err)
-			}
-		}
+		return a.await(ctx, topic, func(seen kmsg.MetadataResponseTopic) bool {
+			return slices.ContainsFunc(seen.Partitions, func(p kmsg.MetadataResponseTopicPartition) bool {
+				return p.Partition == partition && p.Leader < 0
+			})
+		})
 	})
 	return func() { c.Restart(leader) }
 }

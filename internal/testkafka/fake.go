@@ -46,7 +46,7 @@ func Fake(t testing.TB, opts ...kfake.Opt) *FakeCluster {
 		cluster.Close()
 		fronts.close()
 	})
-	adm, err := newAdmin(cluster.ListenAddrs(), kgo.Dialer(fronts.dialPast))
+	adm, err := newAdmin(cluster.ListenAddrs(), everyNode, kgo.Dialer(fronts.dialPast))
 	require.NoError(t, err)
 	t.Cleanup(adm.close)
 	return &FakeCluster{Cluster: cluster, t: t, adm: adm, proxies: fronts}

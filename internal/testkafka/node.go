@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -18,6 +19,7 @@ type node struct {
 	dir                          string
 	proxy                        *Proxy   // nil without WithProxy
 	process                      *process // nil before the first start
+	frozen                       atomic.Bool
 }
 
 func newNode(id int32, dir string, proxied bool) (*node, error) {
@@ -72,10 +74,24 @@ func (n *node) start(d *distribution, s settings) error {
 
 func (n *node) running() bool { return n.process != nil && n.process.running() }
 
+// alive says whether the node can answer.
+func (n *node) alive() bool { return n.running() && !n.frozen.Load() }
+
+func (n *node) freeze() {
+	n.frozen.Store(true)
+	n.process.signal(syscall.SIGSTOP)
+}
+
+func (n *node) thaw() {
+	n.process.signal(syscall.SIGCONT)
+	n.frozen.Store(false)
+}
+
 func (n *node) kill() {
 	if n.process != nil {
 		n.process.kill()
 	}
+	n.frozen.Store(false)
 }
 
 // terminatePatience is how long a graceful stop may take before it is a failure.

@@ -92,18 +92,7 @@ func probeTopic(ctx context.Context, broker kmsg.Requestor, nodes int) error {
 // probeGroup makes the broker create the topic of committed offsets, which otherwise is
 // the first thing that the first consumer of a test waits for.
 func probeGroup(ctx context.Context, broker kmsg.Requestor) error {
-	req := kmsg.NewPtrFindCoordinatorRequest()
-	req.CoordinatorKey = "ready"
-	req.CoordinatorKeys = []string{"ready"}
-	resp, err := req.RequestWith(ctx, broker)
-	if err != nil {
-		return err
-	}
-	code := resp.ErrorCode
-	for _, coordinator := range resp.Coordinators {
-		code = max(code, coordinator.ErrorCode)
-	}
-	if err := kerr.ErrorForCode(code); err != nil {
+	if _, err := findCoordinator(ctx, broker, "ready"); err != nil {
 		return fmt.Errorf("find a group coordinator: %w", err)
 	}
 	return nil

@@ -1,0 +1,233 @@
+// Command bench measures what the scheduler costs, as ratios to what the same machine
+// and broker do without it in the same run: a burst and a restart against a plain copy
+// and a plain re-read of the same log, lateness beside that of a bare timer, resident
+// memory beside the bytes of the records.
+//
+// It runs the product as a process, knows it by its configuration, its status page and
+// the message protocol, and judges by the brokers' append times, so the brokers' clock
+// has to be this machine's. It is a report, not a test: what it finds depends on what
+// else the machine does.
+//
+// Concurrency: measurements run one after the other; goroutines live within one of them.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"delay-scheduler/internal/testkafka"
+)
+
+// options are one run's.
+type options struct {
+	brokers      []string
+	bin          string
+	records      int
+	runs         int
+	rate         int
+	length, lead time.Duration
+	only         []string
+	write        string
+	profile      string
+	jsonOut      bool
+	strict       bool
+	args         []string // as given, for the report
+}
+
+// measurements are all there are, in the order in which they are made.
+var measurements = []struct {
+	name string
+	run  func(*bench, context.Context) error
+}{
+	{"burst", (*bench).burst},
+	{"steady", (*bench).steady},
+	{"memory", (*bench).memory},
+	{"restart", (*bench).restart},
+}
+
+func measurementNames() []string {
+	var names []string
+	for _, m := range measurements {
+		names = append(names, m.name)
+	}
+	return names
+}
+
+// Exit codes.
+const (
+	exitMissed = 1 // with -strict: a must was missed
+	exitFailed = 2 // something could not be measured
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+func parse(args []string, stderr io.Writer) (options, error) {
+	o := options{args: args}
+	var brokers, only string
+	f := flag.NewFlagSet("bench", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.StringVar(&brokers, "brokers", os.Getenv(testkafka.EnvBrokers), "bootstrap brokers, comma separated; none: an Apache Kafka is started for the run")
+	f.StringVar(&o.bin, "bin", "", "scheduler binary; none: it is built")
+	f.IntVar(&o.records, "n", 1_000_000, "records of burst, memory and restart")
+	f.IntVar(&o.runs, "runs", 3, "how often each of burst, steady and restart is run")
+	f.IntVar(&o.rate, "rate", 5000, "records a second of steady")
+	f.DurationVar(&o.length, "for", 30*time.Second, "how long steady sends")
+	f.DurationVar(&o.lead, "lead", 0, "how long before its instant a burst begins to be written; 0: by -n")
+	f.StringVar(&only, "only", "", "comma separated: "+strings.Join(measurementNames(), ", ")+"; none: all")
+	f.StringVar(&o.write, "write", "", "file that gets the report (docs/benchmarks.md)")
+	f.StringVar(&o.profile, "profile", "", "directory that gets CPU and heap profiles of the scheduler")
+	f.BoolVar(&o.jsonOut, "json", false, "print the report as JSON instead of a table")
+	f.BoolVar(&o.strict, "strict", false, "exit with 1 when a must is missed")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	o.brokers, o.only = list(brokers), list(only)
+	return o, o.validate(f.Args())
+}
+
+// list splits what commas separate.
+func list(s string) []string {
+	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+func (o *options) validate(rest []string) error {
+	var errs []error
+	if len(rest) > 0 {
+		errs = append(errs, fmt.Errorf("%q is no flag", rest[0]))
+	}
+	for _, name := range o.only {
+		if !slices.Contains(measurementNames(), name) {
+			errs = append(errs, fmt.Errorf("-only: there is no measurement %q, only %s", name, strings.Join(measurementNames(), ", ")))
+		}
+	}
+	if o.records < 1 || o.runs < 1 || o.rate < 1 || o.length < time.Second {
+		errs = append(errs, errors.New("-n, -runs and -rate have to be at least 1, -for at least 1s"))
+	}
+	if o.lead == 0 {
+		// A busy machine writes and reads some 40,000 a second.
+		o.lead = 10*time.Second + time.Duration(o.records)*time.Second/40_000
+	}
+	return errors.Join(errs...)
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	o, err := parse(args, stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "bench:", err)
+		return exitFailed
+	}
+	r, err := measure(ctx, o, stderr)
+	if r != nil {
+		err = errors.Join(err, output(r, o, stdout, err == nil))
+	}
+	switch {
+	case err != nil:
+		fmt.Fprintln(stderr, "bench:", err)
+		return exitFailed
+	case o.strict && r.missed():
+		return exitMissed
+	}
+	return 0
+}
+
+// output prints the report, and writes it when all was measured.
+func output(r *report, o options, stdout io.Writer, whole bool) error {
+	printed := r.table
+	if o.jsonOut {
+		printed = r.json
+	}
+	if err := printed(stdout); err != nil || o.write == "" || !whole {
+		return err
+	}
+	if err := os.WriteFile(o.write, []byte(r.markdown()), 0o644); err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	return nil
+}
+
+// bench is what all measurements need.
+type bench struct {
+	o       options
+	cluster *cluster
+	dir     string // of configuration files and logs
+	report  *report
+	stderr  io.Writer
+}
+
+// say reports progress.
+func (b *bench) say(format string, args ...any) {
+	fmt.Fprintf(b.stderr, "%s "+format+"\n", append([]any{time.Now().Format("15:04:05")}, args...)...)
+}
+
+// measure sets everything up, makes the measurements and clears away. The report has
+// what could be measured, also when there is an error.
+func measure(ctx context.Context, o options, stderr io.Writer) (r *report, err error) {
+	b := &bench{o: o, stderr: stderr}
+	// The load average is to show what else went on, so it is read before our own work.
+	machine := describeMachine(ctx)
+	if b.dir, err = os.MkdirTemp("", "bench-"); err != nil {
+		return nil, fmt.Errorf("make a directory for the run: %w", err)
+	}
+	defer func() {
+		if err != nil && ctx.Err() == nil {
+			b.say("the scheduler's logs are in %s", b.dir)
+			return
+		}
+		err = errors.Join(err, os.RemoveAll(b.dir))
+	}()
+	if o.bin == "" {
+		b.o.bin = filepath.Join(b.dir, "scheduler")
+		if err := build(ctx, b.o.bin); err != nil {
+			return nil, err
+		}
+	}
+	if b.cluster, err = openCluster(o.brokers); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, b.cluster.close()) }()
+	machine.Kafka = b.cluster.version
+	b.say("Kafka %s on %s", b.cluster.version, strings.Join(b.cluster.brokers, ","))
+	b.report = &report{Machine: machine, Command: strings.Join(append([]string{"go run ./bench"}, o.args...), " "), Records: o.records}
+	var errs []error
+	for _, m := range measurements {
+		if ctx.Err() != nil || (len(o.only) > 0 && !slices.Contains(o.only, m.name)) {
+			continue
+		}
+		if err := m.run(b, ctx); err != nil {
+			err = fmt.Errorf("%s: %w", m.name, err)
+			b.say("%v", err)
+			errs = append(errs, err)
+		}
+	}
+	return b.report, errors.Join(append(errs, context.Cause(ctx))...)
+}
+
+// pause waits, and gives the reason when ctx ends first.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// figure is one line of the report.
+type figure struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit,omitempty"`
+	Text  string  `json:"text"` // the value as people read it
+	Must  string  `json:"must,omitempty"`
+	Held  *bool   `json:"held,omitempty"` // absent without a must
+	Note  string  `json:"note"`           // what it is
+	// Runs are the values that it was made of; Beside what they were compared with.
+	Runs   []float64 `json:"runs,omitempty"`
+	Beside []float64 `json:"beside,omitempty"`
+}
+
+func (f *figure) verdict() string {
+	switch {
+	case f.Held == nil:
+		return ""
+	case *f.Held:
+		return "held"
+	}
+	return "MISSED"
+}
+
+// machine is where it was measured.
+type machine struct {
+	Date   string `json:"date"`
+	Commit string `json:"commit"`
+	Cores  int    `json:"cores"`
+	CPU    string `json:"cpu"`
+	Memory string `json:"memory"`
+	Load   string `json:"load"` // average over the minute before the run
+	Go     string `json:"go"`
+	Kafka  string `json:"kafka"`
+}
+
+// report is all that was measured.
+type report struct {
+	Machine machine  `json:"machine"`
+	Command string   `json:"command"`
+	Records int      `json:"records"`
+	Figures []figure `json:"figures"`
+}
+
+func (r *report) add(f figure) { r.Figures = append(r.Figures, f) }
+
+// exactly adds a count that must be zero.
+func (r *report) exactly(name string, n int64, note string) {
+	r.add(figure{Name: name, Value: float64(n), Text: fmt.Sprint(n), Must: "0", Held: new(n == 0), Note: note})
+}
+
+// missed says whether a must was missed.
+func (r *report) missed() bool {
+	for i := range r.Figures {
+		if h := r.Figures[i].Held; h != nil && !*h {
+			return true
+		}
+	}
+	return false
+}
+
+// title says what was measured on.
+func (r *report) title() string {
+	return fmt.Sprintf("%d records, Kafka %s, %d cores (%s), %s, load before %s, %s, commit %s",
+		r.Records, r.Machine.Kafka, r.Machine.Cores, r.Machine.CPU, r.Machine.Memory, r.Machine.Load, r.Machine.Go, r.Machine.Commit)
+}
+
+// table is the report for a terminal.
+func (r *report) table(w io.Writer) error {
+	fmt.Fprintf(w, "\n%s\n\n", r.title())
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "figure\tvalue\tmust\t")
+	for i := range r.Figures {
+		f := &r.Figures[i]
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", f.Name, f.Text, f.Must, f.verdict())
+	}
+	return t.Flush()
+}
+
+func (r *report) json(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(r)
+}
+
+// markdown is the report for docs/benchmarks.md.
+func (r *report) markdown() string {
+	var b strings.Builder
+	m := r.Machine
+	fmt.Fprintf(&b, `# Benchmarks
+
+Made by %s; do not edit. The ratios are of one run on one machine and can be compared
+with those of another; everything else says only in which region the figures lie.
+
+| | |
+|---|---|
+| machine | %d cores, %s, %s; load average before the run %s |
+| software | Apache Kafka %s (one node), %s |
+| commit | %s |
+| date | %s |
+| command | %s |
+| records | %d, each with a key of %d bytes, a value of %d and three headers, in %d partitions |
+
+| figure | value | must | |
+|---|---|---|---|
+`, "`make bench`", m.Cores, m.CPU, m.Memory, m.Load, m.Kafka, m.Go, m.Commit, m.Date, "`"+r.Command+"`", r.Records, keyBytes, valueBytes, partitions)
+	for i := range r.Figures {
+		f := &r.Figures[i]
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", f.Name, f.Text, f.Must, f.verdict())
+	}
+	b.WriteString("\n## What they are\n\n")
+	for i := range r.Figures {
+		f := &r.Figures[i]
+		fmt.Fprintf(&b, "- **%s.** %s%s\n", f.Name, f.Note, f.single())
+	}
+	return b.String()
+}
+
+// single lists the runs behind a figure.
+func (f *figure) single() string {
+	if len(f.Runs) < 2 {
+		return ""
+	}
+	s := " Runs: " + numbers(f.Runs)
+	if len(f.Beside) > 0 {
+		s += "; beside them: " + numbers(f.Beside)
+	}
+	return s + "."
+}
+
+func numbers(values []float64) string {
+	var texts []string
+	for _, v := range values {
+		if v >= 100 {
+			texts = append(texts, fmt.Sprintf("%.0f", v))
+		} else {
+			texts = append(texts, fmt.Sprintf("%.2f", v))
+		}
+	}
+	return strings.Join(texts, ", ")
+}
+
+// describeMachine finds out what it can; what it cannot is "unknown".
+func describeMachine(ctx context.Context) machine {
+	m := machine{
+		Date: time.Now().UTC().Format(time.DateTime) + " UTC", Commit: "unknown", Cores: runtime.NumCPU(),
+		CPU: "unknown CPU", Memory: "unknown memory", Load: "unknown", Go: runtime.Version(),
+	}
+	if out, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*").Output(); err == nil {
+		m.Commit = strings.TrimSpace(string(out))
+	}
+	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
+		if bytes, err := sizeField(string(text), "MemTotal:"); err == nil {
+			m.Memory = fmt.Sprintf("%.0f GiB", float64(bytes)/(1<<30))
+		}
+	}
+	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		m.CPU = cpuModel(string(text))
+	}
+	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
+		m.Load, _, _ = strings.Cut(string(text), " ")
+	}
+	return m
+}
+
+func cpuModel(cpuinfo string) string {
+	for line := range strings.Lines(cpuinfo) {
+		if name, model, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(model)
+		}
+	}
+	return "unknown CPU"
+}

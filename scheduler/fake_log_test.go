@@ -1,0 +1,124 @@
+package scheduler
+
+import (
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"delay-scheduler/delay"
+)
+
+// fakeTopic is a source log: records may be appended at any time.
+type fakeTopic struct {
+	mu      sync.Mutex
+	records []delay.Record
+	end     int64
+	changed chan struct{}
+	opened  []int64 // the positions that streams were opened at
+}
+
+func newFakeTopic() *fakeTopic { return &fakeTopic{changed: make(chan struct{})} }
+
+// add appends a record that asks for a delay; its timestamp is now.
+func (f *fakeTopic) add(target string, wait time.Duration) int64 {
+	return f.put(header("target-topic", target), header("delay-ms", strconv.FormatInt(wait.Milliseconds(), 10)))
+}
+
+func (f *fakeTopic) put(headers ...delay.Header) int64 {
+	return f.putAt(time.Now().UnixMilli(), headers...)
+}
+
+func (f *fakeTopic) putAt(timestamp int64, headers ...delay.Header) int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	o := f.end
+	f.records = append(f.records, delay.Record{
+		Topic: "a-delay", Offset: o, Timestamp: timestamp, AppendTime: true,
+		Key: []byte("k"), Value: []byte("v" + strconv.FormatInt(o, 10)), Headers: headers,
+	})
+	f.end++
+	close(f.changed)
+	f.changed = make(chan struct{})
+	return o
+}
+
+// skip leaves a gap, as a transaction marker or compaction does.
+func (f *fakeTopic) skip(n int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.end += n
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// truncate cuts the log, as an unclean election of a leader does.
+func (f *fakeTopic) truncate(end int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.records = slices.DeleteFunc(f.records, func(r delay.Record) bool { return r.Offset >= end })
+	f.end = end
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+func (f *fakeTopic) from(o int64) (recs []delay.Record, end int64, changed chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i, _ := slices.BinarySearchFunc(f.records, o, func(r delay.Record, o int64) int { return int(r.Offset - o) })
+	return slices.Clone(f.records[i:min(i+500, len(f.records))]), f.end, f.changed
+}
+
+func header(k, v string) delay.Header { return delay.Header{Key: []byte(k), Value: []byte(v)} }
+
+// Open implements Log.
+func (f *fakeTopic) Open(_ string, _ int32, from int64) Stream {
+	f.mu.Lock()
+	f.opened = append(f.opened, from)
+	f.mu.Unlock()
+	s := &fakeStream{batches: make(chan Batch, 1), quit: make(chan struct{})}
+	go s.feed(f, max(from, 0))
+	return s
+}
+
+type fakeStream struct {
+	batches chan Batch
+	quit    chan struct{}
+	once    sync.Once
+}
+
+func (s *fakeStream) feed(f *fakeTopic, next int64) {
+	for {
+		recs, end, changed := f.from(next)
+		if next > end {
+			next = end
+			select {
+			case s.batches <- Batch{Next: end, LogEnd: end, Truncated: true}:
+			case <-s.quit:
+				return
+			}
+			continue
+		}
+		if next < end {
+			b := Batch{Records: recs, Next: end, LogEnd: end}
+			if len(recs) == 500 {
+				b.Next = recs[len(recs)-1].Offset + 1
+			}
+			next = b.Next
+			select {
+			case s.batches <- b:
+			case <-s.quit:
+				return
+			}
+			continue
+		}
+		select {
+		case <-changed:
+		case <-s.quit:
+			return
+		}
+	}
+}
+
+func (s *fakeStream) Batches() <-chan Batch { return s.batches }
+func (s *fakeStream) Close()                { s.once.Do(func() { close(s.quit) }) }
