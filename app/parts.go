@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
@@ -26,6 +28,7 @@ type parts struct {
 	fetcher   *kafka.Fetcher
 	scheduler *scheduler.Scheduler
 	group     *kafka.Group
+	joined    atomic.Bool // it was a member once
 }
 
 // outlet hands the forwarder's ports to the scheduler, which declares their interface.
@@ -105,10 +108,19 @@ func onJump(s string) scheduler.Jump {
 	return scheduler.JumpHold
 }
 
+// rejoinGrace is how long a member may be between two generations and still be called
+// ready. A rebalance takes less and the partitions work on meanwhile; a sidecar that
+// was not ready for it would take its pod out of service whenever another one restarts.
+const rejoinGrace = 15 * time.Second
+
 // member says whether the process as a whole can work.
 func (p *parts) member() (bool, string) {
 	st := p.group.Status()
 	if st.Joined {
+		p.joined.Store(true)
+		return true, ""
+	}
+	if p.joined.Load() && st.LastError == "" && time.Since(st.Since) < rejoinGrace {
 		return true, ""
 	}
 	if st.LastError != "" {

@@ -65,7 +65,7 @@ func (a *Admin) CreateTopic(ctx context.Context, name string, partitions int32, 
 			return sarama.ErrIncompleteResponse
 		case errors.Is(result.Err, sarama.ErrTopicAlreadyExists):
 			return ErrTopicExists
-		case result.Err != sarama.ErrNoError: //nolint:errorlint // the library's zero is an error value, too
+		case result.Err != sarama.ErrNoError:
 			return result
 		}
 		return nil

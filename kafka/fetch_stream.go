@@ -82,7 +82,7 @@ func (s *stream) run(ctx context.Context) {
 		switch {
 		case a.err != nil:
 			s.noResponse(ctx, a.err)
-		case a.block.Err != sarama.ErrNoError: //nolint:errorlint // the library's zero is an error value, too
+		case a.block.Err != sarama.ErrNoError:
 			s.refused(ctx, a.block.Err)
 		default:
 			s.take(ctx, a.block)

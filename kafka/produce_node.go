@@ -38,6 +38,7 @@ type produceNode struct {
 	dialFailed int // in a row
 	dialErr    error
 	dialAt     time.Time // not before
+	hindered   time.Time // since when something waits and there is no connection; zero: not
 
 	throttledUntil time.Time
 	sick           map[*produceTopic]*produceHealth
@@ -73,14 +74,6 @@ func (n *produceNode) conns() []*produceConn {
 
 // waiting says whether something waits for a connection.
 func (n *produceNode) waiting() bool { return len(n.ready)+len(n.slowReady) > 0 }
-
-// hindrance is why there is no connection.
-func (n *produceNode) hindrance() error {
-	if n.dialErr != nil {
-		return n.dialErr
-	}
-	return errNotConnected
-}
 
 // enqueue lets a partition wait for a connection.
 func (n *produceNode) enqueue(p *producePartition) {
@@ -143,10 +136,16 @@ func (l *produceLoop) dispatch(n *produceNode, now time.Time) {
 		if n.fast == nil {
 			n.fast = l.connect(n, false, now)
 		}
+		if n.hindered.IsZero() && (n.fast == nil || !n.fast.up) {
+			n.hindered = now
+		}
 		if n.fast == nil || !n.fast.free() {
 			break
 		}
 		l.send(n.fast, l.pack(n), now)
+	}
+	if len(n.ready) == 0 {
+		n.hindered = time.Time{}
 	}
 	for n.front(&n.slowReady) != nil {
 		c := l.freeSlow(n, now)
@@ -263,6 +262,9 @@ func (l *produceLoop) opened(c *produceConn, err error, now time.Time) {
 		c.up = true
 		c.lastUse = now
 		c.node.dialFailed, c.node.dialErr = 0, nil
+		if !c.slow {
+			c.node.hindered = time.Time{}
+		}
 	}
 }
 

@@ -59,5 +59,6 @@ func (t *produceTopic) keyless() *producePartition {
 
 // available says whether the partition takes records as far as we know.
 func (p *producePartition) available() bool {
-	return p.node != nil && p.trouble.since.IsZero() && p.refused.err == nil && !p.health.slow
+	return p.node != nil && p.node.hindered.IsZero() && p.trouble.since.IsZero() &&
+		p.refused.err == nil && !p.health.slow
 }

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -49,6 +50,10 @@ func (l *produceLoop) pump(p *producePartition, now time.Time) {
 			return
 		}
 		delete(l.blocked, p)
+		if p.trouble.failed == 0 {
+			p.trouble = produceTrouble{} // what hindered it has passed
+		}
+		p.readyAt = now
 		p.node.enqueue(p)
 	}
 }
@@ -135,40 +140,51 @@ func (l *produceLoop) scan(now time.Time) {
 		}
 	}
 	for _, n := range l.nodes {
-		if n.fast == nil || !n.fast.up {
-			l.fret(n, n.ready, n.hindrance(), now)
+		if !n.hindered.IsZero() {
+			l.fret(n, n.ready, cmp.Or(n.dialErr, errNotConnected), n.hindered, now)
 		}
-		if len(n.slowReady) > 0 {
-			l.fret(n, n.slowReady, errSlowBusy, now)
-		}
+		l.fret(n, n.slowReady, cmp.Or(n.dialErr, errSlowBusy), time.Time{}, now)
 	}
 	for t := range l.waiting {
 		l.scanTopic(t, now)
 	}
 }
 
-// fret notes the trouble of partitions that wait for a connection.
-func (l *produceLoop) fret(n *produceNode, waiting []*producePartition, err error, now time.Time) {
+// fret gives back what has waited too long for a connection that cannot be had since
+// from. What waits because there is much to send is in no trouble.
+func (l *produceLoop) fret(n *produceNode, waiting []*producePartition, err error, from, now time.Time) {
 	for _, p := range slices.Clone(waiting) {
-		if p.ready && p.node == n && p.head() != nil {
-			p.trouble.note(err, forward.Transient, now)
-			l.tired(p, now)
+		if !p.ready || p.node != n || p.head() == nil {
+			continue
+		}
+		since := p.readyAt
+		if from.After(since) {
+			since = from
+		}
+		if t := p.trouble.since; !t.IsZero() && t.Before(since) {
+			since = t
+		}
+		if p.certain() && now.Sub(since) >= l.opts.Patience {
+			l.giveBack(p, wrapForward(p, forward.Transient, err), now)
 		}
 	}
 }
 
 // tired gives everything back that a partition holds, if it has been hindered for
-// longer than our patience and what is first in line is certainly in no log.
+// longer than our patience.
 func (l *produceLoop) tired(p *producePartition, now time.Time) bool {
-	b := p.head()
-	if b == nil || p.inflight != nil || p.trouble.since.IsZero() || now.Sub(p.trouble.since) < l.opts.Patience {
-		return false
-	}
-	if b.attempts > 0 || b.ambiguous && !p.gone {
+	if p.trouble.since.IsZero() || now.Sub(p.trouble.since) < l.opts.Patience || !p.certain() {
 		return false
 	}
 	l.giveBack(p, wrapForward(p, p.trouble.class, p.trouble.err), now)
 	return true
+}
+
+// certain says that a partition has something to send and that none of it can be in a
+// log.
+func (p *producePartition) certain() bool {
+	b := p.head()
+	return b != nil && p.inflight == nil && (b.definite() || p.gone && b.attempts == 0)
 }
 
 // giveBack returns all that a partition holds, in order, and its sequence numbers.

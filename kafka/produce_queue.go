@@ -77,6 +77,7 @@ type producePartition struct {
 	next int32           // sequence of the next record
 
 	ready   bool // waits in a list of its node
+	readyAt time.Time
 	touched bool // has records since the last pump
 
 	trouble produceTrouble

@@ -180,7 +180,7 @@ func (l *produceLoop) refuseTopic(t *produceTopic, err *forward.Error, now time.
 	t.refusal = produceRefusal{err: err, until: now.Add(refusalLapse)}
 	l.refuseUnplaced(t, err)
 	for _, p := range t.parts {
-		if b := p.head(); b != nil && p.inflight == nil && (b.definite() || p.gone && b.attempts == 0) {
+		if p.certain() {
 			l.giveBack(p, err, now)
 		}
 	}

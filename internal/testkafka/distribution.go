@@ -1,6 +1,7 @@
 package testkafka
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"errors"
@@ -93,7 +94,19 @@ func openDistribution(version, dir string) (*distribution, error) {
 		d.jars = append(d.jars, filepath.Join(libsDir, filepath.Base(path)))
 	}
 	slices.Sort(d.jars)
-	return d, nil
+	return d, d.configureLogging()
+}
+
+// configureLogging keeps a directory that an older state of this package filled up to date.
+func (d *distribution) configureLogging() error {
+	file := filepath.Join(d.dir, loggingFile)
+	if there, err := os.ReadFile(file); err == nil && bytes.Equal(there, loggingConfig) {
+		return nil
+	}
+	if err := os.WriteFile(file, loggingConfig, 0o644); err != nil {
+		return fmt.Errorf("write the logging configuration: %w", err)
+	}
+	return nil
 }
 
 // buildDistribution works beside the final place and renames at the end, so that a build
@@ -110,9 +123,6 @@ func buildDistribution(version, dir string) (d *distribution, err error) {
 	}()
 	if err := os.MkdirAll(tmp, 0o755); err != nil {
 		return nil, fmt.Errorf("make %s: %w", tmp, err)
-	}
-	if err := os.WriteFile(filepath.Join(tmp, loggingFile), loggingConfig, 0o644); err != nil {
-		return nil, fmt.Errorf("write the logging configuration: %w", err)
 	}
 	if err := fetchJars(version, tmp); err != nil {
 		return nil, err
