@@ -31,6 +31,9 @@ type App struct {
 // committed: a group that cannot be left in that time is left to its session timeout.
 const leaveWithin = 10 * time.Second
 
+// hurriedLeave is the same after a second signal.
+const hurriedLeave = 5 * time.Second
+
 // New makes an app and binds its HTTP address. Nothing else runs before Run, which
 // must follow: it also gives the address back.
 func New(c *config.Config, version string, log *zap.Logger) (*App, error) {
@@ -106,12 +109,14 @@ func (a *App) drain(hurry context.Context, p *parts, leave context.CancelFunc, e
 	defer cancel()
 	p.scheduler.Drain(ctx)
 	leave()
+	wait := leaveWithin
+	if hurry.Err() != nil {
+		wait = hurriedLeave
+	}
 	select {
 	case err := <-ended:
 		return err
-	case <-hurry.Done():
-		return nil
-	case <-time.After(leaveWithin):
+	case <-time.After(wait):
 		a.log.Warn("the group was not left in time: its session will expire")
 		return nil
 	}

@@ -90,8 +90,8 @@ func (p *partition) nextWake(wall time.Time, boot time.Duration) time.Duration {
 	if p.phase == held && p.mayLinger() {
 		wait = min(wait, max(p.since+lingerAfter-boot, 0))
 	}
-	if p.release != nil {
-		wait = min(wait, max(p.release.deadline-boot, time.Millisecond))
+	if r := p.release; r != nil && r.hurry {
+		wait = min(wait, max(r.giveUp-boot, 0))
 	}
 	return max(wait, 0)
 }

@@ -101,11 +101,11 @@ type command func(p *partition)
 
 // order is a drain: stop sending, await, commit, then report.
 type order struct {
-	deadline time.Duration // boot time after which what is in flight is not awaited
-	giveUp   time.Duration // boot time after which the commit is not awaited either
-	hold     bool          // work on under the old generation if nothing is heard
-	drained  bool          // nothing is in flight any more, or it is not awaited
-	done     chan struct{}
+	hurry   bool          // what is in flight is not awaited any more
+	giveUp  time.Duration // then: boot time after which the commit is not awaited either
+	hold    bool          // work on under the old generation if nothing is heard
+	drained bool          // nothing is in flight any more, or it is not awaited
+	done    chan struct{}
 }
 
 func newPartition(s *Scheduler, c Claim, src Source) *partition {

@@ -20,7 +20,7 @@ func (p *partition) step(boot time.Duration) {
 	if r == nil {
 		return
 	}
-	if !r.drained && (p.port.InFlight() == 0 || boot >= r.deadline) {
+	if !r.drained && (p.port.InFlight() == 0 || r.hurry) {
 		r.drained = true
 		if n := p.port.InFlight(); n > 0 {
 			p.log.Warn("sends are still unanswered", zap.Int("records", n))
@@ -28,7 +28,7 @@ func (p *partition) step(boot time.Duration) {
 	}
 	c := &p.commits
 	settled := r.drained && !c.inFlight && (c.fenced || p.session == nil || !p.mayCommit() || (!c.dirty && c.accepted.session == p.session))
-	if settled || boot >= r.giveUp {
+	if settled || (r.hurry && boot >= r.giveUp) {
 		p.endRelease(boot)
 	}
 }
@@ -62,6 +62,13 @@ func (p *partition) drain(o *order) {
 	}
 	if p.phase == running || p.phase == lingering || p.phase == held {
 		p.setPhase(draining, p.s.parts.Clock.Boot())
+	}
+}
+
+// hasten ends the wait for what is in flight, and bounds that for the commit.
+func (p *partition) hasten() {
+	if r := p.release; r != nil && !r.hurry {
+		r.hurry, r.giveUp = true, p.s.parts.Clock.Boot()+patience
 	}
 }
 

@@ -144,21 +144,29 @@ func (s *Scheduler) drainAll(ctx context.Context, hold bool) {
 	s.mu.Lock()
 	hold = hold && !s.stopping
 	s.mu.Unlock()
-	bound := patience
-	if d, ok := ctx.Deadline(); ok {
-		bound = time.Until(d)
+	waits := s.order(func(p *partition, done chan struct{}) { p.drain(&order{hold: hold, done: done}) })
+	if await(ctx, waits) {
+		return
 	}
-	waitCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bound+patience+time.Second)
-	defer cancel()
-	s.each(waitCtx, func(p *partition, done chan struct{}) {
-		boot := p.s.parts.Clock.Boot()
-		p.drain(&order{deadline: boot + bound, giveUp: boot + bound + patience, hold: hold, done: done})
+	// No more time for what is in flight; the commits get a little.
+	_ = s.order(func(p *partition, done chan struct{}) {
+		p.hasten()
+		close(done)
 	})
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience+time.Second)
+	defer cancel()
+	await(last, waits)
 }
 
 // each runs a command on every loop and waits until all have closed their done, or
 // ctx ends.
 func (s *Scheduler) each(ctx context.Context, c func(p *partition, done chan struct{})) {
+	await(ctx, s.order(c))
+}
+
+// order hands a command to every loop, and gives what each closes when it has carried
+// it out.
+func (s *Scheduler) order(c func(p *partition, done chan struct{})) []chan struct{} {
 	var waits []chan struct{}
 	for _, p := range s.all() {
 		done := make(chan struct{})
@@ -166,13 +174,19 @@ func (s *Scheduler) each(ctx context.Context, c func(p *partition, done chan str
 			waits = append(waits, done)
 		}
 	}
+	return waits
+}
+
+// await is false when ctx ends first.
+func await(ctx context.Context, waits []chan struct{}) bool {
 	for _, w := range waits {
 		select {
 		case <-w:
 		case <-ctx.Done():
-			return
+			return false
 		}
 	}
+	return true
 }
 
 func (s *Scheduler) all() []*partition {
