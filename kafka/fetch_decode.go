@@ -116,13 +116,11 @@ func (d *decoder) take(b *sarama.RecordBatch) {
 		if !b.LogAppendTime {
 			at += deltaMillis(r.TimestampDelta)
 		}
-		// In place: copying a whole record costs more than all the rest of this loop.
-		n := len(d.records)
-		d.records = d.records[:n+1]
-		into := &d.records[n]
-		into.Topic, into.Partition, into.Offset = d.topic, d.partition, offset
-		into.Timestamp, into.AppendTime = at, b.LogAppendTime
-		into.Key, into.Value, into.Headers = r.Key, r.Value, d.headersOf(r)
+		d.records = append(d.records, delay.Record{
+			Topic: d.topic, Partition: d.partition, Offset: offset,
+			Timestamp: at, AppendTime: b.LogAppendTime,
+			Key: r.Key, Value: r.Value, Headers: d.headersOf(r),
+		})
 	}
 }
 
@@ -130,13 +128,11 @@ func (d *decoder) headersOf(r *sarama.Record) []delay.Header {
 	if len(r.Headers) == 0 {
 		return nil
 	}
-	start, end := len(d.headers), len(d.headers)+len(r.Headers)
-	d.headers = d.headers[:end]
-	headers := d.headers[start:end:end]
-	for i, h := range r.Headers {
-		headers[i].Key, headers[i].Value = h.Key, h.Value
+	start := len(d.headers)
+	for _, h := range r.Headers {
+		d.headers = append(d.headers, delay.Header(*h))
 	}
-	return headers
+	return d.headers[start:len(d.headers):len(d.headers)]
 }
 
 // messageSet takes records of the format before Kafka 0.11, which some logs still

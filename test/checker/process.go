@@ -80,7 +80,9 @@ func (p *process) end(sig syscall.Signal) (ok bool) {
 		return sig == syscall.SIGKILL || err == nil
 	case <-time.After(stopWait):
 		_ = p.cmd.Process.Kill()
-		_ = <-p.done // how it ended is known
+		if err := <-p.done; err == nil {
+			return true // it ended by itself just before
+		}
 		return false
 	}
 }
