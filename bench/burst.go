@@ -60,7 +60,7 @@ func (b *bench) burstOnce(ctx context.Context, name string, lead time.Duration) 
 		return r, err
 	}
 	n := b.o.records
-	b.say("  forwarded in %v, %.0f/s, %.2f us of CPU each", r.burst.took.Round(time.Millisecond), r.burst.rate(n), r.burst.perCPU(n))
+	b.say("  forwarded in %v, the first after %d ms, %.0f/s, %.2f us of CPU each", r.burst.took.Round(time.Millisecond), r.first, r.burst.rate(n), r.burst.perCPU(n))
 	if r.library, err = b.copy(ctx, source, topics[2], openLibrary); err != nil {
 		return r, err
 	}

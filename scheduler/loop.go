@@ -90,6 +90,9 @@ func (p *partition) nextWake(wall time.Time, boot time.Duration) time.Duration {
 	if p.phase == held && p.mayLinger() {
 		wait = min(wait, max(p.since+lingerAfter-boot, 0))
 	}
+	if p.unshown {
+		wait = min(wait, max(p.shown+statusEvery-boot, 0))
+	}
 	if r := p.release; r != nil && r.hurry {
 		wait = min(wait, max(r.giveUp-boot, 0))
 	}

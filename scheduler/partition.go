@@ -77,7 +77,8 @@ type partition struct {
 
 	turned   atomic.Int64 // boot time of the last turn, for the watchdog
 	snapshot atomic.Pointer[PartitionStatus]
-	shown    time.Duration
+	shown    time.Duration // boot time of the last snapshot
+	unshown  bool          // a turn was made since
 }
 
 // phase says what a loop may do.

@@ -37,7 +37,8 @@ type PartitionStatus struct {
 }
 
 func (p *partition) publish(wall time.Time, boot time.Duration) {
-	if boot-p.shown < statusEvery && p.snapshot.Load() != nil {
+	p.unshown = boot-p.shown < statusEvery && p.snapshot.Load() != nil
+	if p.unshown {
 		return
 	}
 	p.shown = boot
