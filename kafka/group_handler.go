@@ -60,7 +60,7 @@ func (g *Group) quiesce() {
 	if g.quiet {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), g.opts.releaseTime())
+	ctx, cancel := context.WithTimeout(context.Background(), g.opts.commitTime())
 	defer cancel()
 	g.handler.Quiesce(ctx)
 	if g.current != nil {
@@ -170,7 +170,7 @@ func (h *groupHandler) ConsumeClaim(_ sarama.ConsumerGroupSession, claim sarama.
 
 // release has the handler commit everything. The caller holds the turn.
 func (g *Group) release() {
-	ctx, cancel := context.WithTimeout(context.Background(), g.opts.releaseTime())
+	ctx, cancel := context.WithTimeout(context.Background(), g.opts.drainTime())
 	defer cancel()
 	g.handler.Release(ctx)
 }

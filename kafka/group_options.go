@@ -74,11 +74,9 @@ func (o GroupOptions) validateGroup() error {
 	return errors.Join(errs...)
 }
 
-// releaseTime is how long Release may take: the drain and the last commit, and never
-// so long that the group takes us for dead.
-func (o GroupOptions) releaseTime() time.Duration {
-	return min(o.RebalanceDrain+o.commitTime(), o.RebalanceTimeout*3/4)
-}
+// drainTime is how long Release may await what is in flight. The last commits come on
+// top, and all of it never takes so long that the group takes us for dead.
+func (o GroupOptions) drainTime() time.Duration { return min(o.RebalanceDrain, o.RebalanceTimeout/2) }
 
 // commitTime is how long the committer may take for one commit, a look at what became
 // of it included.

@@ -25,9 +25,7 @@ type (
 func (l *produceLoop) answered(r *produceRequest, a produceAnswer, now time.Time) {
 	c := r.conn
 	if len(c.sent) > 0 && c.sent[0] == r && a.err == nil {
-		took := now.Sub(c.headSince())
-		c.node.baseline.add(took)
-		l.heed(r, took, now)
+		l.heed(r, now.Sub(c.headSince()), now)
 	}
 	l.metrics.requestTime.Observe(now.Sub(r.sentAt).Seconds())
 	c.forget(r)

@@ -19,7 +19,6 @@ var (
 	errNoIdentity     = errors.New("no producer id yet")
 	errNoLeader       = errors.New("the partition has no leader")
 	errNotConnected   = errors.New("no connection to the leader yet")
-	errSlowBusy       = errors.New("every connection to the leader that is kept for slow partitions is waiting")
 	errUnanswered     = errors.New("not acknowledged when the producer was closed")
 )
 

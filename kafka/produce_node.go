@@ -38,11 +38,13 @@ type produceNode struct {
 	dialFailed int // in a row
 	dialErr    error
 	dialAt     time.Time // not before
-	hindered   time.Time // since when something waits and there is no connection; zero: not
+	// hindered is since when something waits and no connection is open; zero: not so.
+	hindered, slowHindered time.Time
 
 	throttledUntil time.Time
 	sick           map[*produceTopic]*produceHealth
 	baseline       produceBaseline
+	lastFast       time.Time // last answer on fast
 	lastRetire     time.Time
 	watchAgain     time.Time
 }
@@ -136,16 +138,10 @@ func (l *produceLoop) dispatch(n *produceNode, now time.Time) {
 		if n.fast == nil {
 			n.fast = l.connect(n, false, now)
 		}
-		if n.hindered.IsZero() && (n.fast == nil || !n.fast.up) {
-			n.hindered = now
-		}
 		if n.fast == nil || !n.fast.free() {
 			break
 		}
 		l.send(n.fast, l.pack(n), now)
-	}
-	if len(n.ready) == 0 {
-		n.hindered = time.Time{}
 	}
 	for n.front(&n.slowReady) != nil {
 		c := l.freeSlow(n, now)
@@ -154,6 +150,22 @@ func (l *produceLoop) dispatch(n *produceNode, now time.Time) {
 		}
 		l.send(c, l.packSlow(n), now)
 	}
+	n.noteHindrance(now)
+}
+
+// noteHindrance keeps since when there is no connection for what waits.
+func (n *produceNode) noteHindrance(now time.Time) {
+	note := func(since *time.Time, hindered bool) {
+		switch {
+		case !hindered:
+			*since = time.Time{}
+		case since.IsZero():
+			*since = now
+		}
+	}
+	isUp := func(c *produceConn) bool { return c.up }
+	note(&n.hindered, len(n.ready) > 0 && (n.fast == nil || !n.fast.up))
+	note(&n.slowHindered, len(n.slowReady) > 0 && !slices.ContainsFunc(n.slow, isUp))
 }
 
 // freeSlow finds an idle connection for something slow, or begins to open one.
@@ -262,9 +274,6 @@ func (l *produceLoop) opened(c *produceConn, err error, now time.Time) {
 		c.up = true
 		c.lastUse = now
 		c.node.dialFailed, c.node.dialErr = 0, nil
-		if !c.slow {
-			c.node.hindered = time.Time{}
-		}
 	}
 }
 

@@ -140,19 +140,21 @@ func (l *produceLoop) scan(now time.Time) {
 		}
 	}
 	for _, n := range l.nodes {
-		if !n.hindered.IsZero() {
-			l.fret(n, n.ready, cmp.Or(n.dialErr, errNotConnected), n.hindered, now)
-		}
-		l.fret(n, n.slowReady, cmp.Or(n.dialErr, errSlowBusy), time.Time{}, now)
+		l.fret(n, n.ready, n.hindered, now)
+		l.fret(n, n.slowReady, n.slowHindered, now)
 	}
 	for t := range l.waiting {
 		l.scanTopic(t, now)
 	}
 }
 
-// fret gives back what has waited too long for a connection that cannot be had since
+// fret gives back what has waited too long for a connection, if none can be had since
 // from. What waits because there is much to send is in no trouble.
-func (l *produceLoop) fret(n *produceNode, waiting []*producePartition, err error, from, now time.Time) {
+func (l *produceLoop) fret(n *produceNode, waiting []*producePartition, from, now time.Time) {
+	if from.IsZero() {
+		return
+	}
+	err := cmp.Or(n.dialErr, errNotConnected)
 	for _, p := range slices.Clone(waiting) {
 		if !p.ready || p.node != n || p.head() == nil {
 			continue

@@ -29,6 +29,8 @@ const (
 	// longer for what keeps falling back.
 	firstPenalty = time.Second
 	lastPenalty  = time.Minute
+	// fastIdle is when nothing else is sent any more.
+	fastIdle = 5 * time.Second
 	// relapseWithin is when being slow again counts as falling back.
 	relapseWithin = 5 * time.Minute
 )
@@ -70,31 +72,50 @@ func (h *produceHealth) answered(quick bool, now time.Time) bool {
 	return false
 }
 
-// produceBaseline is the least time that a broker needed for one of the latest
-// requests: the way there and back on a long line, or what a busy broker takes.
+// produceBaseline is what a broker usually needs for a request now: the way there and
+// back on a long line, or what a busy broker takes.
 type produceBaseline struct {
-	latest [16]time.Duration
+	latest [15]time.Duration
 	n      int
+	median time.Duration
 }
 
 func (b *produceBaseline) add(d time.Duration) {
 	b.latest[b.n%len(b.latest)] = d
 	b.n++
-}
-
-func (b *produceBaseline) least() time.Duration {
-	least := time.Duration(0)
-	for i := range min(b.n, len(b.latest)) {
-		if i == 0 || b.latest[i] < least {
-			least = b.latest[i]
-		}
-	}
-	return least
+	sorted := b.latest
+	known := sorted[:min(b.n, len(sorted))]
+	slices.Sort(known)
+	b.median = known[len(known)/2]
 }
 
 // overdueAfter is how long a request may take before it is suspected.
 func (n *produceNode) overdueAfter(r *produceRequest, o *ProducerOptions) time.Duration {
-	return o.SlowAfter + 2*n.baseline.least() + time.Duration(r.bytes)*time.Second/slowestRate
+	return o.SlowAfter + 2*n.baseline.median + time.Duration(r.bytes)*time.Second/slowestRate
+}
+
+// retireAfter is how long the connection for what is well may owe an answer. If all
+// that it carries is of one topic, it is more likely that the broker is busy than that
+// one partition is ill, and less is lost by waiting.
+func (n *produceNode) retireAfter(o *ProducerOptions) time.Duration {
+	after := n.overdueAfter(n.fast.sent[0], o)
+	if n.oneTopic() {
+		after *= giveUpAfter
+	}
+	return after
+}
+
+// oneTopic says whether everything in flight and waiting for it is of the same topic.
+func (n *produceNode) oneTopic() bool {
+	first := n.fast.sent[0].parts[0].batch.part.topic
+	for _, r := range n.fast.sent {
+		for i := range r.parts {
+			if r.parts[i].batch.part.topic != first {
+				return false
+			}
+		}
+	}
+	return !slices.ContainsFunc(n.ready, func(p *producePartition) bool { return p.topic != first })
 }
 
 // nextWatch is when watch has something to do.
@@ -106,7 +127,7 @@ func (n *produceNode) nextWatch(o *ProducerOptions) (time.Time, bool) {
 		}
 	}
 	if c := n.fast; c != nil && len(c.sent) > 0 {
-		t := c.headSince().Add(n.overdueAfter(c.sent[0], o))
+		t := c.headSince().Add(n.retireAfter(o))
 		if t.Before(n.watchAgain) {
 			t = n.watchAgain
 		}
@@ -123,7 +144,7 @@ func (n *produceNode) nextWatch(o *ProducerOptions) (time.Time, bool) {
 // watch looks for overdue answers.
 func (l *produceLoop) watch(n *produceNode, now time.Time) {
 	if c := n.fast; c != nil && len(c.sent) > 0 && !now.Before(n.watchAgain) &&
-		now.Sub(c.headSince()) >= n.overdueAfter(c.sent[0], &l.opts) {
+		now.Sub(c.headSince()) >= n.retireAfter(&l.opts) {
 		if n.mayRetire(now) {
 			l.retire(c, now)
 		} else {
@@ -164,21 +185,13 @@ func (n *produceNode) mayRetire(now time.Time) bool {
 func (l *produceLoop) retire(c *produceConn, now time.Time) {
 	n := c.node
 	n.lastRetire = now
-	n.fast = nil
-	n.retired = append(n.retired, c)
 	l.metrics.isolated.Inc()
 	l.log.Info("an acknowledgement is overdue, its topics get a connection of their own",
 		zap.Int32("broker", n.id), zap.String("topic", c.sent[0].parts[0].batch.part.topic.name),
 		zap.Int("partitions", len(c.sent[0].parts)), zap.Duration("after", now.Sub(c.headSince())))
-	for i := range c.sent[0].parts {
-		t := c.sent[0].parts[i].batch.part.topic
-		if n.sick[t] == nil {
-			n.sick[t] = new(produceHealth)
-		}
-		n.sick[t].suspect(now)
-		// Their leader may be the one that is in trouble.
-		l.want(t, now)
-	}
+	l.suspect(n, c.sent[0], now)
+	n.fast = nil
+	n.retired = append(n.retired, c)
 	unanswered := c.sent[:0:0]
 	for _, r := range c.sent {
 		revoked := r.revoke()
@@ -191,6 +204,25 @@ func (l *produceLoop) retire(c *produceConn, now time.Time) {
 	n.resort()
 	if len(c.sent) == 0 {
 		l.drop(c)
+	}
+}
+
+// suspect isolates the topics of an overdue request, or if there is only one topic, its
+// partitions.
+func (l *produceLoop) suspect(n *produceNode, r *produceRequest, now time.Time) {
+	one := n.oneTopic()
+	for i := range r.parts {
+		p := r.parts[i].batch.part
+		// Their leader may be the one that is in trouble.
+		l.want(p.topic, now)
+		if one {
+			p.health.suspect(now)
+			continue
+		}
+		if n.sick[p.topic] == nil {
+			n.sick[p.topic] = new(produceHealth)
+		}
+		n.sick[p.topic].suspect(now)
 	}
 }
 
@@ -219,14 +251,20 @@ func (l *produceLoop) sendAgain(r *produceRequest, revoked bool, now time.Time) 
 	}
 }
 
-// heed takes what an answer says about the health of what was in the request. What
-// comes late on a retired connection says nothing new.
+// heed takes what an answer says about the broker or about the health of what was in
+// the request. What comes late on a retired connection says nothing new. What is slow
+// while nothing else is sent disturbs nobody, and counts as quick: perhaps the broker has
+// become slow for all.
 func (l *produceLoop) heed(r *produceRequest, took time.Duration, now time.Time) {
 	n := r.conn.node
+	if r.conn == n.fast {
+		n.lastFast = now
+		n.baseline.add(took)
+	}
 	if !r.conn.slow {
 		return
 	}
-	quick := took < n.overdueAfter(r, &l.opts)
+	quick := took < n.overdueAfter(r, &l.opts) || now.Sub(n.lastFast) > fastIdle
 	changed := false
 	for i := range r.parts {
 		p := r.parts[i].batch.part

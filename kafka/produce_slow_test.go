@@ -260,16 +260,18 @@ func TestHealthEndsAfterAWhileOfQuickAnswersAndLaterAfterARelapse(t *testing.T) 
 	require.Equal(t, firstPenalty, h.penalty)
 }
 
-func TestTheBaselineIsTheLeastOfTheLatest(t *testing.T) {
+func TestTheBaselineIsTheMedianOfTheLatest(t *testing.T) {
 	var b produceBaseline
-	require.Zero(t, b.least())
+	require.Zero(t, b.median)
 	b.add(300 * time.Millisecond)
+	require.Equal(t, 300*time.Millisecond, b.median)
+	b.add(100 * time.Millisecond)
 	b.add(200 * time.Millisecond)
-	require.Equal(t, 200*time.Millisecond, b.least())
-	for range len(b.latest) {
+	require.Equal(t, 200*time.Millisecond, b.median)
+	for range len(b.latest)/2 + 1 {
 		b.add(time.Second)
 	}
-	require.Equal(t, time.Second, b.least())
+	require.Equal(t, time.Second, b.median)
 }
 
 func TestRetriesBackOff(t *testing.T) {

@@ -126,6 +126,7 @@ type Handler interface {
 	// Assign comes next, with all claims. It does not block.
 	Assign(s Session, claims []Claim)
 	// Release comes when the group re-forms: what is in flight is awaited until ctx
-	// ends, everything is committed, and the partitions hold.
+	// ends, everything is committed, which may take a few seconds more, and the
+	// partitions hold.
 	Release(ctx context.Context)
 }

@@ -14,6 +14,7 @@ import (
 // A crashed dynamic member leaves the group unable to re-form until its session times
 // out. Those that are left work on meanwhile.
 func TestCrashOfOneMemberStopsTheOthersForLessThanTwoSeconds(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, testkafka.Need(t))
 	w.create("dlq")
 	w.createWith("a", 1, testkafka.LogAppendTime())

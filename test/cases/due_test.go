@@ -17,6 +17,7 @@ import (
 const slack = 1500
 
 func TestF01EqualDueTimesLeaveInOrderAlsoThoseThatArriveDuringTheDrain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, testkafka.Need(t))
 	w.create("delay", "a", "dlq")
 	w.start()
@@ -39,6 +40,7 @@ func TestF01EqualDueTimesLeaveInOrderAlsoThoseThatArriveDuringTheDrain(t *testin
 }
 
 func TestF05AppendTimeOfTheBatchIsTheBaseOfAllItsRecords(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, testkafka.Need(t))
 	w.create("delay", "a", "dlq")
 	w.start()
@@ -59,6 +61,7 @@ func TestF05AppendTimeOfTheBatchIsTheBaseOfAllItsRecords(t *testing.T) {
 }
 
 func TestF07HugeDelaysAreHeldOrRefusedAndNeverSentAtOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, testkafka.Need(t))
 	w.create("delay", "a", "dlq")
 	p := w.start(fmt.Sprintf("sources:\n  - topics: [\"%s-delay\"]\n    max_delay: 400d", w.name))
@@ -80,6 +83,7 @@ func TestF07HugeDelaysAreHeldOrRefusedAndNeverSentAtOnce(t *testing.T) {
 }
 
 func TestF09EveryEncodingMeansTheSameOrIsRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, testkafka.Need(t))
 	w.create("delay", "a", "dlq")
 	p := w.start()
@@ -119,6 +123,7 @@ func TestF09EveryEncodingMeansTheSameOrIsRefused(t *testing.T) {
 }
 
 func TestF15KeysLandWhereAJavaProducerPutsThem(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, testkafka.Need(t))
 	w.create("dlq")
 	w.createWith("delay", 3, testkafka.LogAppendTime())
@@ -136,6 +141,7 @@ func TestF15KeysLandWhereAJavaProducerPutsThem(t *testing.T) {
 }
 
 func TestF19OverdueRecordsLeaveAtOnceBeforeAndAfterARestart(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, testkafka.Need(t))
 	w.create("delay", "a", "dlq")
 	p := w.start()
@@ -156,6 +162,7 @@ func TestF19OverdueRecordsLeaveAtOnceBeforeAndAfterARestart(t *testing.T) {
 }
 
 func TestBytesArriveAsTheyWereSent(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, testkafka.Need(t))
 	w.create("delay", "a", "dlq")
 	w.start()

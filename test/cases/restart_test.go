@@ -45,6 +45,7 @@ func (w *world) flood(n int, from, span int64) {
 }
 
 func TestF21StopInMidDeliverySendsNothingTwice(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, testkafka.Need(t))
 	w.create("delay", "a", "dlq")
 	p := w.start()
@@ -57,6 +58,7 @@ func TestF21StopInMidDeliverySendsNothingTwice(t *testing.T) {
 }
 
 func TestF21CrashInMidDeliveryRepeatsOnlyTheLastCommitIntervalUnderTheSameID(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, testkafka.Need(t))
 	w.create("delay", "a", "dlq")
 	group := "group:\n  id: " + w.name + "\n  instance_id: one"
@@ -82,6 +84,7 @@ func TestF21CrashInMidDeliveryRepeatsOnlyTheLastCommitIntervalUnderTheSameID(t *
 }
 
 func TestF21LostAnswerOfAProduceRequestMakesNoDuplicate(t *testing.T) {
+	t.Parallel()
 	testkafka.Need(t)
 	c := testkafka.Start(t, testkafka.WithProxy())
 	w := newWorld(t, c)
@@ -100,6 +103,7 @@ func TestF21LostAnswerOfAProduceRequestMakesNoDuplicate(t *testing.T) {
 }
 
 func TestF23NothingIsLostWhileInstancesComeAndGo(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, testkafka.Need(t))
 	w.create("a", "dlq")
 	w.createWith("delay", 6, testkafka.LogAppendTime())
@@ -128,6 +132,7 @@ func TestF23NothingIsLostWhileInstancesComeAndGo(t *testing.T) {
 }
 
 func TestF25LongDelayPinsTheWatermarkAndNothingIsRepeated(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, testkafka.Need(t))
 	w.create("delay", "a", "dlq")
 	group := "group:\n  id: " + w.name + "\n  instance_id: one"

@@ -324,3 +324,11 @@ func scaled(short, full time.Duration) time.Duration {
 	}
 	return short
 }
+
+// well is a cluster of which only one node is asked.
+type well struct {
+	testkafka.Broker
+	addr string
+}
+
+func (w well) Addrs() []string { return []string{w.addr} }

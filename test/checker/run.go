@@ -203,6 +203,10 @@ func (r *run) disturb(ctx context.Context) error {
 		if order[i] < r.o.kills {
 			sig = syscall.SIGKILL
 			r.kills = append(r.kills, time.Now())
+		} else if err := p.ready(ctx); err != nil {
+			// A SIGTERM in the first milliseconds of a process ends it before it has a
+			// handler for signals, or anything to drain.
+			return err
 		}
 		if !p.end(sig) {
 			r.exits++
