@@ -135,7 +135,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitFailed
 	}
 	r, err := measure(ctx, o, stderr)
-	if r != nil {
+	if r != nil && len(r.Figures) > 0 {
 		err = errors.Join(err, output(r, o, stdout, err == nil))
 	}
 	switch {
@@ -186,15 +186,9 @@ func measure(ctx context.Context, o options, stderr io.Writer) (r *report, err e
 	if b.dir, err = os.MkdirTemp("", "bench-"); err != nil {
 		return nil, fmt.Errorf("make a directory for the run: %w", err)
 	}
-	defer func() {
-		if err != nil && ctx.Err() == nil {
-			b.say("the scheduler's logs are in %s", b.dir)
-			return
-		}
-		err = errors.Join(err, os.RemoveAll(b.dir))
-	}()
+	defer func() { err = errors.Join(err, b.clear(err != nil && ctx.Err() == nil)) }()
 	if o.bin == "" {
-		b.o.bin = filepath.Join(b.dir, "scheduler")
+		b.o.bin = b.built()
 		if err := build(ctx, b.o.bin); err != nil {
 			return nil, err
 		}
@@ -218,6 +212,23 @@ func measure(ctx context.Context, o options, stderr io.Writer) (r *report, err e
 		}
 	}
 	return b.report, errors.Join(append(errs, context.Cause(ctx))...)
+}
+
+// built is where the product goes that is built for this run.
+func (b *bench) built() string { return filepath.Join(b.dir, "scheduler") }
+
+// clear removes the run's files. The scheduler's logs are kept if there are any and
+// they are wanted.
+func (b *bench) clear(wanted bool) error {
+	logs, err := filepath.Glob(filepath.Join(b.dir, "*.log"))
+	if err != nil || !wanted || len(logs) == 0 {
+		return errors.Join(err, os.RemoveAll(b.dir))
+	}
+	b.say("the scheduler's logs are in %s", b.dir)
+	if err := os.Remove(b.built()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove the scheduler that was built: %w", err)
+	}
+	return nil
 }
 
 // pause waits, and gives the reason when ctx ends first.

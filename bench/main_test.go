@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"io"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -51,4 +53,24 @@ func TestHelpIsNoFailure(t *testing.T) {
 
 	require.Zero(t, run(t.Context(), []string{"-h"}, io.Discard, &stderr))
 	require.Contains(t, stderr.String(), "-brokers")
+}
+
+func TestLogsAreKeptWhenTheyAreWantedAndThereAreAny(t *testing.T) {
+	b := &bench{dir: t.TempDir(), stderr: io.Discard}
+	log := filepath.Join(b.dir, "x.log")
+	require.NoError(t, os.WriteFile(log, nil, 0o600))
+	require.NoError(t, os.WriteFile(b.built(), nil, 0o600))
+
+	require.NoError(t, b.clear(true))
+	require.FileExists(t, log)
+	require.NoFileExists(t, b.built())
+
+	require.NoError(t, b.clear(false))
+	require.NoDirExists(t, b.dir)
+}
+
+func TestNothingIsKeptWithoutALog(t *testing.T) {
+	b := &bench{dir: t.TempDir(), stderr: io.Discard}
+	require.NoError(t, b.clear(true))
+	require.NoDirExists(t, b.dir)
 }

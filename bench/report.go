@@ -94,6 +94,7 @@ func (r *report) table(w io.Writer) error {
 
 func (r *report) json(w io.Writer) error {
 	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	return enc.Encode(r)
 }
@@ -158,11 +159,8 @@ func numbers(values []float64) string {
 // describeMachine finds out what it can; what it cannot is "unknown".
 func describeMachine(ctx context.Context) machine {
 	m := machine{
-		Date: time.Now().UTC().Format(time.DateTime) + " UTC", Commit: "unknown", Cores: runtime.NumCPU(),
+		Date: time.Now().UTC().Format(time.DateTime) + " UTC", Commit: commit(ctx), Cores: runtime.NumCPU(),
 		CPU: "unknown CPU", Memory: "unknown memory", Load: "unknown", Go: runtime.Version(),
-	}
-	if out, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*").Output(); err == nil {
-		m.Commit = strings.TrimSpace(string(out))
 	}
 	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
 		if bytes, err := sizeField(string(text), "MemTotal:"); err == nil {
@@ -176,6 +174,23 @@ func describeMachine(ctx context.Context) machine {
 		m.Load, _, _ = strings.Cut(string(text), " ")
 	}
 	return m
+}
+
+// commit is what is measured, and whether it was changed. Documents do not count: the
+// report is one.
+func commit(ctx context.Context) string {
+	git := func(args ...string) (string, error) {
+		out, err := exec.CommandContext(ctx, "git", args...).Output()
+		return strings.TrimSpace(string(out)), err
+	}
+	head, err := git("rev-parse", "--short=12", "HEAD")
+	if err != nil {
+		return "unknown"
+	}
+	if changed, err := git("status", "--porcelain", "--", ":/", ":!/docs"); err != nil || changed != "" {
+		head += "-dirty"
+	}
+	return head
 }
 
 func cpuModel(cpuinfo string) string {

@@ -87,6 +87,7 @@ func TestJSONHasTheValuesBehindTheTexts(t *testing.T) {
 	var back report
 	require.NoError(t, json.Unmarshal(b.Bytes(), &back))
 	require.Equal(t, example(), &back)
+	require.Contains(t, b.String(), `">= 0.5"`)
 	require.NotContains(t, b.String(), `"held": null`, "a figure without a must has no verdict")
 }
 

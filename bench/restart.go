@@ -100,7 +100,7 @@ func (b *bench) reportRestart(runs []restartRun) {
 		Text: fmt.Sprintf("%.2f (%.2f s against %.2f s)", ratio, median(pending), median(reread)),
 		Runs: pending, Beside: reread,
 		Note: "After a SIGKILL with all records pending: from the start of the process until everything is pending again, against reading the same log " +
-			"and doing nothing with it. Medians, in turns. The status that tells may be a second old, which counts against the restart.",
+			"and doing nothing with it. Medians, in turns. The status that tells may be 0.25 s old, which counts against the restart.",
 	})
 	b.report.add(figure{
 		Name: "restart, a member of the group after", Value: member, Unit: "s", Text: fmt.Sprintf("%.2f s", member),

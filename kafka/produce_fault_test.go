@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"errors"
+	"strconv"
 	"testing"
 	"time"
 
@@ -275,21 +276,25 @@ func TestResolveSaysWhatIsTheMatter(t *testing.T) {
 func TestSmallBatchesWaitForCompanyAndFullOnesDoNot(t *testing.T) {
 	c := testkafka.Fake(t, kfake.SeedTopics(1, "company"))
 	requests := c.Fault(kfake.Fault{Keys: []kmsg.Key{produceKey}, Topic: "company", Observe: true, Count: -1})
-	p, acks := testProducer(t, c, func(o *ProducerOptions) { o.Linger, o.MaxBatchRecords = 500*time.Millisecond, 50 })
+	p, acks := testProducer(t, c, func(o *ProducerOptions) { o.Linger, o.MaxBatchRecords = time.Hour, 50 })
 	require.Nil(t, p.Resolve(t.Context(), "company"))
-	for i := range 20 {
+	for i := range 51 {
 		p.Produce("company", []delay.Outgoing{outgoing("company", "k", i)})
 	}
-	require.Empty(t, acks.all())
-	acks.wait(t, 20, 10*time.Second)
+	require.Len(t, acks.wait(t, 50, 10*time.Second), 50)
 	require.Equal(t, 1, requests.Hits())
-	began := time.Now()
-	produceNumbered(p, "company", 20, 71, 1)
-	acks.wait(t, 70, 10*time.Second)
-	require.Less(t, time.Since(began), 400*time.Millisecond)
+	require.NoError(t, closeProducer(t, p, 10*time.Second))
+	require.Len(t, acks.all(), 51)
 	require.Equal(t, 2, requests.Hits())
-	acks.wait(t, 71, 10*time.Second)
-	require.GreaterOrEqual(t, time.Since(began), 500*time.Millisecond)
+}
+
+func TestASmallBatchLeavesWhenItsTimeIsUp(t *testing.T) {
+	c := testkafka.Fake(t, kfake.SeedTopics(2, "alone"))
+	p, acks := testProducer(t, c, func(o *ProducerOptions) { o.Linger = 20 * time.Millisecond })
+	for i := range 10 {
+		p.Produce("alone", []delay.Outgoing{outgoing("alone", strconv.Itoa(i), i)})
+		acks.wait(t, i+1, 10*time.Second)
+	}
 }
 
 func TestAProducerIDIsAskedForUntilThereIsOne(t *testing.T) {

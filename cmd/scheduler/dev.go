@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -80,6 +81,8 @@ func printDev(w io.Writer, d *app.Dev, o app.DevOptions) {
 	if d.HTTP() != "127.0.0.1:8080" {
 		url = " --url http://" + d.HTTP()
 	}
+	// As it was called, so that what is pasted works where the binary is not on the path.
+	self := os.Args[0]
 	fmt.Fprintf(w, `ready
   broker  %s
   status  http://%s/v1/status
@@ -89,7 +92,7 @@ func printDev(w io.Writer, d *app.Dev, o app.DevOptions) {
 
 Paste into another terminal. A record that arrives in 5 seconds:
 
-  scheduler send%s --topic orders-delay --target orders --delay 5s --wait hello
+  %s send%s --topic orders-delay --target orders --delay 5s --wait hello
 
 The same with kcat, and a reader of the target:
 
@@ -98,16 +101,16 @@ The same with kcat, and a reader of the target:
 
 A failed record, which comes back to orders by the retry policy (after 1 to 2 s the first time):
 
-  scheduler send%s --topic orders-retry --target orders --header retry-count=1 'try again'
+  %s send%s --topic orders-retry --target orders --header retry-count=1 'try again'
 
 What becomes of a record, and how the scheduler stands:
 
-  scheduler explain --topic orders-delay --header target-topic=orders --header delay-ms=5000
-  scheduler offsets show%s
-  scheduler health%s
+  %s explain --topic orders-delay --header target-topic=orders --header delay-ms=5000
+  %s offsets show%s
+  %s health%s
   curl -s http://%s/v1/status
 
 Ctrl-C stops it.
 `, brokers, d.HTTP(), o.Data, strings.Join(topics, ", "), devbroker.Notice,
-		flag, brokers, brokers, flag, flag, url, d.HTTP())
+		self, flag, brokers, brokers, self, flag, self, self, flag, self, url, d.HTTP())
 }
