@@ -69,8 +69,8 @@ fuzz: ## Run every fuzz target for FUZZTIME
 	done
 
 .PHONY: bench
-bench: build ## Measure speed and memory on Apache Kafka, as ratios to a plain copy
-	$(GO) run ./bench -bin $(BIN)/scheduler $(BENCH)
+bench: ## Measure speed and memory on Apache Kafka, write docs/benchmarks.md (BENCH="-only burst")
+	$(GO) run ./bench -write docs/benchmarks.md $(BENCH)
 
 .PHONY: bench-micro
 bench-micro: ## Run the benchmarks beside the code

@@ -175,11 +175,25 @@ func (l *produceLoop) fret(n *produceNode, waiting []*producePartition, from, no
 // tired gives everything back that a partition holds, if it has been hindered for
 // longer than our patience.
 func (l *produceLoop) tired(p *producePartition, now time.Time) bool {
-	if p.trouble.since.IsZero() || now.Sub(p.trouble.since) < l.opts.Patience || !p.certain() {
+	if p.trouble.since.IsZero() || now.Sub(p.trouble.since) < l.opts.Patience {
+		return false
+	}
+	if !p.certain() {
+		l.doubt(p)
 		return false
 	}
 	l.giveBack(p, wrapForward(p, p.trouble.class, p.trouble.err), now)
 	return true
+}
+
+// doubt tells once that a partition waits for a definite answer.
+func (l *produceLoop) doubt(p *producePartition) {
+	if b := p.head(); b != nil && !p.trouble.told {
+		p.trouble.told = true
+		l.log.Warn("records may or may not have been written, and are sent until the broker says which",
+			zap.String("topic", p.topic.name), zap.Int32("partition", p.index),
+			zap.Int("records", len(b.records)), zap.Error(p.trouble.err))
+	}
 }
 
 // certain says that a partition has something to send and that none of it can be in a

@@ -93,6 +93,7 @@ type produceTrouble struct {
 	class   forward.Class
 	failed  int       // answers in a row
 	retryAt time.Time // not before
+	told    bool      // that it lasts
 }
 
 // produceBatch is a run of records for one partition.
