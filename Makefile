@@ -20,7 +20,7 @@ RUN ?=
 FLAGS ?=
 # PARALLEL is how many packages are tested at one time.
 PARALLEL ?= 2
-# BENCH are flags of the benchmark: make bench BENCH='-only steady -write docs/benchmarks.md'
+# BENCH are flags of the benchmark: make bench BENCH="-only steady"
 BENCH ?=
 # FUZZTIME is how long each fuzz target runs.
 FUZZTIME ?= 20s

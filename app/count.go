@@ -124,7 +124,7 @@ func (n *counter) run(ctx context.Context, fetcher *kafka.Fetcher, limit int64, 
 
 // take looks at one record.
 func (n *counter) take(rec *delay.Record) {
-	req, ref := judge(n.source, n.parser, rec)
+	req, ref := n.source.Judge(n.parser, rec)
 	target, due, fromRules := req.Target, req.Due, req.FromRules
 	if ref != nil {
 		target, due, fromRules = n.source.Rules.DeadLetter(rec.Topic), offset.Refused, ref.FromRules

@@ -10,7 +10,6 @@ import (
 	"delay-scheduler/config"
 	"delay-scheduler/delay"
 	"delay-scheduler/kafka"
-	"delay-scheduler/scheduler"
 )
 
 // ErrNoSource says that no source of the configuration matches a topic.
@@ -75,7 +74,7 @@ func (x *explainer) explain(rec *delay.Record) (Explanation, error) {
 	rules := x.sources.made[src]
 	e := Explanation{Topic: rec.Topic, Source: nameSource(c, src), DeadLetter: rules.Rules.DeadLetter(rec.Topic)}
 	e.place(rec)
-	req, ref := judge(rules, x.parser(rec.Topic, rules.Rules), rec)
+	req, ref := rules.Judge(x.parser(rec.Topic, rules.Rules), rec)
 	if ref != nil {
 		e.Refused = &Refused{Reason: string(ref.Reason), Detail: ref.Detail}
 		return e, nil
@@ -118,22 +117,6 @@ func ReadRecord(ctx context.Context, c *config.Config, place string) (*delay.Rec
 	}
 	rec, err := admin.ReadRecord(ctx, at.topic, at.partition, at.offset)
 	return &rec, err
-}
-
-// judge is what a partition's loop decides about a record it has read.
-func judge(s scheduler.Source, p *delay.Parser, rec *delay.Record) (delay.Request, *delay.Refusal) {
-	req, ref := p.Parse(rec)
-	if ref != nil || s.Policy == nil {
-		return req, ref
-	}
-	interval, why := s.Policy.Next(req.Attempt, delay.RetryIdentity(rec), req.Base, req.FirstFailure)
-	if why != "" {
-		return req, &delay.Refusal{Reason: delay.ReasonMaxRetryExceeded, Detail: why, FromRules: true}
-	}
-	if req.HasDue {
-		return req, nil
-	}
-	return req, p.After(&req, interval)
 }
 
 // place fills in where the record is.

@@ -132,7 +132,7 @@ func (p *partition) resumeReading() {
 
 // index1 takes one record in; false means that there is no room for it.
 func (p *partition) index1(rec *delay.Record, wall time.Time) bool {
-	req, ref := p.judge(rec)
+	req, ref := p.source.Judge(p.parser, rec)
 	if n := len(rec.Headers); faultDropHeader && n > 0 {
 		rec.Headers = rec.Headers[:n-1]
 	}
@@ -175,22 +175,6 @@ func packedMost(rec *delay.Record, ref *delay.Refusal) int {
 		n += 10 + len(ref.Reason) + len(ref.Detail)
 	}
 	return n
-}
-
-// judge says when and where a record goes, or why not.
-func (p *partition) judge(rec *delay.Record) (delay.Request, *delay.Refusal) {
-	req, ref := p.parser.Parse(rec)
-	if ref != nil || p.source.Policy == nil {
-		return req, ref
-	}
-	interval, why := p.source.Policy.Next(req.Attempt, delay.RetryIdentity(rec), req.Base, req.FirstFailure)
-	if why != "" {
-		return req, &delay.Refusal{Reason: delay.ReasonMaxRetryExceeded, Detail: why, FromRules: true}
-	}
-	if req.HasDue {
-		return req, nil
-	}
-	return req, p.parser.After(&req, interval)
 }
 
 func (p *partition) laneFor(req *delay.Request, ref *delay.Refusal) *lane {

@@ -15,18 +15,8 @@ import (
 	"go.uber.org/zap"
 
 	"delay-scheduler/bucket"
-	"delay-scheduler/delay"
 	"delay-scheduler/offset"
 )
-
-// Source is how the records of one topic are understood.
-type Source struct {
-	Rules  *delay.Rules
-	Policy Policy // nil: not a retry source
-	// Fingerprint covers whatever in the configuration decides dues and verdicts; a
-	// completed set written under another one is not believed for such records.
-	Fingerprint uint64
-}
 
 // Options are plain settings. All durations are above 0.
 type Options struct {
