@@ -31,7 +31,8 @@ func BenchmarkProducers(b *testing.B) {
 
 const benchChunk = 500
 
-// benchRecords are like those of testbed.md: 200 bytes, a key of 14, three headers.
+// benchRecords are 200 bytes, a key of 14, three headers, each in one piece of memory as
+// a pending message is.
 func benchRecords(topic string) []delay.Outgoing {
 	records := make([]delay.Outgoing, 20_000)
 	for i := range records {
@@ -40,12 +41,19 @@ func benchRecords(topic string) []delay.Outgoing {
 			value = strconv.AppendInt(value, int64(i*len(value)%9973), 10)
 			value = append(value, ',')
 		}
+		var message []byte
+		pack := func(b []byte) []byte {
+			from := len(message)
+			message = append(message, b...)
+			return message[from:len(message):len(message)]
+		}
+		message = make([]byte, 0, 400)
 		records[i] = delay.Outgoing{
-			Topic: topic, Key: fmt.Appendf(nil, "customer-%05d", i%10_000), Value: value[:200],
+			Topic: topic, Key: pack(fmt.Appendf(nil, "customer-%05d", i%10_000)), Value: pack(value[:200]),
 			Headers: []delay.Header{
-				{Key: []byte("delay-id"), Value: fmt.Appendf(nil, "orders-delay/%d/%d/1767322445006", i%12, i)},
-				{Key: []byte("delay-due"), Value: []byte("1767322445006")},
-				{Key: []byte("traceparent"), Value: fmt.Appendf(nil, "00-%032x-%016x-01", i, i)},
+				{Key: pack([]byte("traceparent")), Value: pack(fmt.Appendf(nil, "00-%032x-%016x-01", i, i))},
+				{Key: []byte("delay-id"), Value: pack(fmt.Appendf(nil, "orders-delay/%d/%d/1767322445006", i%12, i))},
+				{Key: []byte("delay-due"), Value: pack([]byte("1767322445006"))},
 			},
 		}
 	}

@@ -72,6 +72,7 @@ type producePartition struct {
 	inflight *produceBatch
 	queue    []*produceBatch // to be sent before open
 	open     *produceBatch   // takes more records
+	hint     int             // how many records the last one took
 
 	id   produceIdentity // under which next counts
 	next int32           // sequence of the next record
@@ -125,6 +126,9 @@ var produceBatches = sync.Pool{New: func() any { return new(produceBatch) }}
 
 func newProduceBatch(p *producePartition, now time.Time) *produceBatch {
 	b := produceBatches.Get().(*produceBatch)
+	if cap(b.records) < p.hint {
+		b.records = make([]delay.Outgoing, 0, p.hint)
+	}
 	b.part, b.first, b.bytes = p, now, batchOverhead
 	return b
 }
@@ -162,6 +166,7 @@ func (p *producePartition) cut() {
 		return
 	}
 	p.queue = append(p.queue, p.open)
+	p.hint = len(p.open.records)
 	p.open = nil
 	if p.topic.sticky == p {
 		p.topic.sticky = nil
