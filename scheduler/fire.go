@@ -27,17 +27,8 @@ func (p *partition) maySend(clockHeld bool, boot time.Duration) bool {
 // fire pops a chunk of what is due and offers every lane what waits for it. A lane
 // that takes nothing is offered it again in the next turn, at the latest after
 // maxTimer, so a lost signal costs a second and not the record.
-func (p *partition) fire(now int64) {
-	p.due = p.index.PopDue(now+faultEarly, chunk, p.due[:0])
-	for i := range p.due {
-		e := &p.due[i]
-		l := p.lanes.byID[e.Lane]
-		p.tracker.Due(e.Offset, l.key(e.Due), l.hash)
-		l.push(*e)
-		p.queue(l)
-	}
-	p.more = p.more || (len(p.due) == chunk && p.phase == running)
-	clear(p.due)
+func (p *partition) fire(now int64, boot time.Duration) {
+	p.pop(now, boot)
 	still := p.waiters[:0]
 	for _, l := range p.waiters {
 		p.send(l)
@@ -47,6 +38,32 @@ func (p *partition) fire(now int64) {
 	}
 	clear(p.waiters[len(still):])
 	p.waiters = still
+}
+
+// pop takes a chunk of what is due out of the index. Once plenty waits for its lanes,
+// more is popped only now and then: a burst that all loops popped at once would keep
+// the processors from those who send its first records. It never stops, because behind
+// the backlog of one lane there may be records for another.
+func (p *partition) pop(now int64, boot time.Duration) {
+	waiting := 0
+	for _, l := range p.waiters {
+		waiting += l.waiting()
+	}
+	plenty := waiting >= plentyWaits
+	if plenty && boot < p.popNext {
+		return
+	}
+	p.popNext = boot + popPause
+	p.due = p.index.PopDue(now+faultEarly, chunk, p.due[:0])
+	for i := range p.due {
+		e := &p.due[i]
+		l := p.lanes.byID[e.Lane]
+		p.tracker.Due(e.Offset, l.key(e.Due), l.hash)
+		l.push(*e)
+		p.queue(l)
+	}
+	p.more = p.more || (len(p.due) == chunk && !plenty && p.phase == running)
+	clear(p.due)
 }
 
 // queue lists a lane among those for which records wait.

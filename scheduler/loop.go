@@ -64,7 +64,7 @@ func (p *partition) turn() time.Duration {
 	p.takeBack()
 	p.takeIn(wall, boot)
 	if p.maySend(held, boot) {
-		p.fire(wall.UnixMilli())
+		p.fire(wall.UnixMilli(), boot)
 	}
 	p.step(boot)
 	p.maybeCommit(boot)
@@ -82,6 +82,8 @@ func (p *partition) nextWake(wall time.Time, boot time.Duration) time.Duration {
 	if due, ok := p.index.NextDue(); ok {
 		if due > wall.UnixMilli() {
 			wait = min(wait, time.UnixMilli(due).Sub(wall))
+		} else if p.popNext > boot {
+			wait = min(wait, p.popNext-boot)
 		}
 	}
 	if p.commits.wanted {

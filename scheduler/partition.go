@@ -17,6 +17,8 @@ const (
 	maxTimer     = time.Second            // no timer is armed further ahead: a clock step costs at most this
 	chunk        = 2048                   // records that leave in one turn
 	intakeChunk  = 1024                   // records taken in in one turn
+	plentyWaits  = 4 * chunk              // records that wait for their lanes
+	popPause     = 5 * time.Millisecond   // between two chunks that are popped while plenty waits
 	lingerChunk  = 128                    // the same of each lane under an old generation: what a new owner may repeat
 	windowMost   = 8192                   // of one lane in flight: what the completed set has to describe singly
 	windowLeast  = 64                     //
@@ -62,7 +64,8 @@ type partition struct {
 	since   time.Duration // boot time at which the phase began
 	release *order        // the drain being carried out
 	commits commitState
-	window  int // records of one lane in flight at most
+	window  int           // records of one lane in flight at most
+	popNext time.Duration // boot time before which nothing is popped while plenty waits
 
 	waiters  []*lane        // lanes for which something waits
 	returned []bucket.Entry // scratch: came back during this turn
