@@ -8,6 +8,7 @@
 // A partition's state (index, completed set, waiting records) belongs to the
 // goroutine of its loop; others reach it by command or read the snapshot that the
 // loop publishes. The state outlives the claim: over a rebalance it is kept when the
-// group still holds exactly our last commit. The Scheduler itself has one mutex,
-// which guards the table of partitions and what is remembered of lost ones.
+// group still holds exactly our last commit. Two mutexes are shared, and neither is
+// held while a loop is waited for: the Scheduler's guards the table of partitions and
+// what is remembered of lost ones, clockWatch's what is known of the clocks.
 package scheduler

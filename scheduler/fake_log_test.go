@@ -25,6 +25,12 @@ func (f *fakeTopic) add(target string, wait time.Duration) int64 {
 	return f.put(header("target-topic", target), header("delay-ms", strconv.FormatInt(wait.Milliseconds(), 10)))
 }
 
+// addDue appends a record that is due at a time in epoch ms. A bubble begins in the year
+// 2000, where absolute times are below what the protocol takes for milliseconds.
+func (f *fakeTopic) addDue(target string, due int64) int64 {
+	return f.add(target, time.Until(time.UnixMilli(due)))
+}
+
 func (f *fakeTopic) put(headers ...delay.Header) int64 {
 	return f.putAt(time.Now().UnixMilli(), headers...)
 }

@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
@@ -34,12 +33,13 @@ func TestRecordsOfOneDueTimeKeepTheirOrderWhileTheyArrive(t *testing.T) {
 		w.start()
 		at := time.Now().Add(10 * time.Second).UnixMilli()
 		for range 600 { // the last ones arrive while, and after, their second drains
-			w.topic.put(header("target-topic", "a"), header("next-retry-time", fmt.Sprint(at)))
+			w.topic.addDue("a", max(at, time.Now().UnixMilli()))
 			w.after(20 * time.Millisecond)
 		}
 		w.after(time.Second)
 		require.Equal(t, 600, len(w.out.all()))
 		require.IsIncreasing(t, w.out.offsets())
+		require.Equal(t, at, w.out.all()[499].due)
 		w.noneEarly()
 	})
 }

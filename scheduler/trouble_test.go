@@ -44,6 +44,24 @@ func TestReturnedRecordsGoAgainInOrder(t *testing.T) {
 	})
 }
 
+func TestBacklogOfOneTargetDelaysAnotherByMillisecondsOnly(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *workbench) {
+		w.out.refuse["parked"] = true
+		at := time.Now().Add(5 * time.Second).UnixMilli()
+		for range 60_000 { // far more than may wait before popping slows down
+			w.topic.addDue("parked", at)
+		}
+		w.topic.addDue("well", at)
+		w.start()
+		w.after(6 * time.Second)
+		require.Equal(t, 1, len(w.out.all()), "the other target's record waits behind the backlog")
+		require.Less(t, w.out.all()[0].at.UnixMilli()-at, int64(200))
+		w.out.set(func() { w.out.refuse["parked"] = false })
+		w.after(10 * time.Second)
+		require.Equal(t, 60_001, len(w.out.all()))
+	})
+}
+
 func TestMalformedRecordIsDeadLetteredAtOnceAndHoldsBackNobody(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *workbench) {
 		w.topic.put(header("target-topic", "a"), header("delay-ms", "soon"))
