@@ -100,6 +100,7 @@ func TestMissingDeadLetterTopicHoldsBackNobody(t *testing.T) {
 		require.Zero(t, o.outcome(delay.DeadLettered))
 		require.Equal(t, 51, w.cluster.produced("orders"), "the large one is not tried again")
 		o.do(func() { require.Equal(t, 1, o.port.InFlight()) })
+		require.Equal(t, 1, o.port.Held(), "what waits for its dead-letter topic is not under way")
 		require.Equal(t, 1, w.lane("a-dlq").Waiting)
 		require.Equal(t, []Trouble{
 			{TroubleDeadLetterTopic, "a-dlq", errUnknown.Error()},
@@ -109,6 +110,7 @@ func TestMissingDeadLetterTopicHoldsBackNobody(t *testing.T) {
 		w.cluster.set("a-dlq", func(t *topic) { t.missing = false })
 		pass(11 * time.Second)
 		require.Equal(t, 12, o.outcome(delay.DeadLettered))
+		require.Zero(t, o.port.Held())
 		require.Len(t, w.cluster.log("a-dlq"), 12)
 		require.Equal(t, []Trouble{{TroubleLane, "typo", errUnknown.Error()}}, w.f.Degraded())
 	})
