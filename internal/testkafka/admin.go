@@ -57,11 +57,28 @@ func (a *admin) nodes() []kmsg.Requestor {
 func (a *admin) close() { a.client.Close() }
 
 func (a *admin) createTopic(ctx context.Context, name string, partitions int, configs map[string]string) error {
-	_, err := a.CreateTopic(ctx, int32(partitions), -1, pointers(configs), name)
+	err := a.whenCounted(ctx, func() error {
+		_, err := a.CreateTopic(ctx, int32(partitions), -1, pointers(configs), name)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("create topic %s: %w", name, err)
 	}
 	return a.awaitPartitions(ctx, name, partitions)
+}
+
+// whenCounted creates something that needs nodes, again as long as one of them was away
+// and the controller does not count it yet, which it tells by these two errors.
+func (a *admin) whenCounted(ctx context.Context, create func() error) error {
+	for {
+		err := create()
+		if !errors.Is(err, kerr.InvalidReplicaAssignment) && !errors.Is(err, kerr.InvalidReplicationFactor) {
+			return err
+		}
+		if late := pause(ctx); late != nil {
+			return fmt.Errorf("%w: %w", late, err)
+		}
+	}
 }
 
 func (a *admin) createTopicOn(ctx context.Context, name string, replicas [][]int32, configs map[string]string) error {
@@ -82,10 +99,13 @@ func (a *admin) createTopicOn(ctx context.Context, name string, replicas [][]int
 	req := kmsg.NewPtrCreateTopicsRequest()
 	req.TimeoutMillis = int32(adminPatience.Milliseconds())
 	req.Topics = append(req.Topics, topic)
-	resp, err := req.RequestWith(ctx, a.client)
-	if err == nil && len(resp.Topics) == 1 {
-		err = kerr.ErrorForCode(resp.Topics[0].ErrorCode)
-	}
+	err := a.whenCounted(ctx, func() error {
+		resp, err := req.RequestWith(ctx, a.client)
+		if err == nil && len(resp.Topics) == 1 {
+			err = kerr.ErrorForCode(resp.Topics[0].ErrorCode)
+		}
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("create topic %s on %v: %w", name, replicas, err)
 	}

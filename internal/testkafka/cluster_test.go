@@ -2,12 +2,14 @@ package testkafka
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 func TestRealBrokerStampsRecordsWithItsOwnTime(t *testing.T) {
@@ -75,6 +77,29 @@ func TestOwnBrokerSurvivesWhatIsDoneToIt(t *testing.T) {
 		c.Restart(0)
 		requireRecords(t, c, topic, 2)
 	})
+}
+
+func TestTopicIsPlacedOnANodeThatJustCameBack(t *testing.T) {
+	c := Start(t, WithBrokers(3))
+	away := int32(2)
+	c.Stop(away)
+	topic := UniqueName(t)
+	c.ask(func(ctx context.Context, a *admin) error {
+		return a.agree(ctx, func(node kmsg.Requestor) error {
+			ctx, cancel := context.WithTimeout(ctx, nodePatience)
+			defer cancel()
+			known, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, node)
+			if err == nil && len(known.Brokers) != 2 {
+				err = fmt.Errorf("%d nodes are counted", len(known.Brokers))
+			}
+			return err
+		})
+	})
+
+	c.Cont(away)
+	c.CreateTopicOn(topic, [][]int32{{away}}, nil)
+
+	require.Equal(t, away, c.Leader(topic, 0))
 }
 
 func requireSilent(t *testing.T, c *Cluster, topic string) {
