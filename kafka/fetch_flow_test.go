@@ -44,12 +44,16 @@ func TestFetchReadsWhatArrivesWithoutWaitingForIdlePartitions(t *testing.T) {
 		idle(t, streams...)
 
 		w := startWriter(t, b)
-		start := time.Now()
+		start, most := time.Now(), longWait
 		for i := range 20 {
+			wrote := time.Now()
 			w.write(numbered(topic, 3, i, 1)...)
+			if time.Since(wrote) > motionTime/2 {
+				most += longWait // To the fetcher, we were a receiver that is busy elsewhere.
+			}
 			require.Equal(t, []int64{int64(i)}, offsetsOf(readN(t, streams[3], 1)))
 		}
-		require.Less(t, time.Since(start), longWait, "the partition waited for a long poll without it")
+		require.Less(t, time.Since(start), most, "the partition waited for a long poll without it")
 	})
 }
 
