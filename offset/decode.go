@@ -60,7 +60,15 @@ func parse(metadata string) (*Set, []layout, error) {
 	s.Fingerprint = r.uint64()
 	s.Nonce = r.uint64()
 	s.Offset = r.offset()
-	n := r.count(maxSegments)
+	n := r.count(holdCount + maxSegments)
+	if n >= holdCount {
+		s.Hold = r.hold(s.Offset)
+		n -= holdCount
+	}
+	if n > maxSegments {
+		r.fail()
+		n = 0
+	}
 	var (
 		layouts []layout
 		due     int64
@@ -197,6 +205,17 @@ func (r *reader) count(most int) int {
 		return 0
 	}
 	return int(v)
+}
+
+func (r *reader) hold(offset int64) *Hold {
+	h := &Hold{From: r.varint() + offset, Below: r.varint() + offset, Due: r.varint()}
+	decided := r.byte()
+	h.Since = r.varint()
+	h.Decided = decided == 1
+	if decided > 1 || h.From < 0 || h.Below < h.From || h.Below > maxOffset {
+		r.fail()
+	}
+	return h
 }
 
 func (r *reader) segment(offset, due int64, lay *layout) segment {

@@ -9,6 +9,9 @@
 // as commit metadata of bounded length, Decode reads it, and a Tracker that was given a
 // decoded Set answers for every record that is read again whether it was done.
 //
+// A Hold keeps a part of the records back until a person has decided about them; it is
+// written with the set.
+//
 // It never reads a clock, never talks to Kafka, and starts no goroutine. A Tracker
 // belongs to the goroutine that owns the partition; there are no locks. A Set is
 // immutable and may be shared.

@@ -10,8 +10,12 @@ import (
 
 // The written form: prefix, then base64url of
 //
-//	topic id 16, fingerprint 8, nonce 8, offset uvarint, number of segments uvarint,
-//	the segments, CRC-32C 4
+//	topic id 16, fingerprint 8, nonce 8, offset uvarint, number of segments (16 more if
+//	there is a hold) uvarint, the hold, the segments, CRC-32C 4
+//
+// and a hold:
+//
+//	from - offset varint, below - offset varint, due varint, decided 1, since varint
 //
 // and a segment:
 //
@@ -28,6 +32,8 @@ const (
 	headerBytes = 16 + 8 + 8
 	sumBytes    = 4
 	leastBytes  = headerBytes + 1 + 1 + sumBytes
+	holdCount   = 16 // more than there are segments
+	holdBytes   = 4*binary.MaxVarintLen64 + 1
 )
 
 const (
@@ -111,6 +117,9 @@ func (p *setPlan) fit() {
 // cut grows.
 func (p *setPlan) size(cut int64) int64 {
 	n := headerBytes + varintLen(uint64(p.set.Offset)) + 1 + sumBytes
+	if p.set.Hold != nil {
+		n += holdBytes
+	}
 	for i := range p.segments {
 		s := &p.segments[i]
 		if s.from >= cut {
@@ -134,13 +143,31 @@ func (p *setPlan) append(dst []byte) []byte {
 	for n < len(p.segments) && p.segments[n].from < p.cut {
 		n++
 	}
-	dst = binary.AppendUvarint(dst, uint64(n))
+	if s.Hold != nil {
+		dst = binary.AppendUvarint(dst, uint64(n+holdCount))
+		dst = s.Hold.append(dst, s.Offset)
+	} else {
+		dst = binary.AppendUvarint(dst, uint64(n))
+	}
 	var due int64
 	for i := range p.segments[:n] {
 		dst = p.segments[i].append(dst, s.Offset, due, p.cut)
 		due = p.segments[i].nextDue(due)
 	}
 	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst, castagnoli))
+}
+
+// append writes the hold of a set with a watermark.
+func (h *Hold) append(dst []byte, offset int64) []byte {
+	dst = binary.AppendVarint(dst, h.From-offset)
+	dst = binary.AppendVarint(dst, h.Below-offset)
+	dst = binary.AppendVarint(dst, h.Due)
+	decided := byte(0)
+	if h.Decided {
+		decided = 1
+	}
+	dst = append(dst, decided)
+	return binary.AppendVarint(dst, h.Since)
 }
 
 // nextDue is what the due time of the next segment's horizon is written relative to.

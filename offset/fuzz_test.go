@@ -246,5 +246,9 @@ func sampleSets() []*Set {
 			{from: 2000, to: 3000, horizon: noKey, whole: true},
 			{from: 2500, to: 3000, horizon: Key{Refused, 2600}},
 		}},
+		{TopicID: id, Offset: 77, Hold: &Hold{From: 70, Below: 1 << 40, Due: Everything}},
+		{TopicID: id, Offset: 1000, Hold: &Hold{From: 1000, Below: 1200, Due: h.Due, Decided: true, Since: -5}, segments: []segment{
+			{from: 1000, to: 1100, horizon: h, lanes: []laneHorizon{{HeldLane, noKey}}},
+		}},
 	}
 }

@@ -16,6 +16,7 @@ type Info struct {
 	Nonce       uint64
 	Fingerprint uint64
 	Segments    []SegmentInfo
+	Hold        *Hold // nil if nothing is kept back
 	Characters  int
 	Bytes       int // before base64
 }
@@ -52,7 +53,7 @@ func Inspect(metadata string) (Info, error) {
 		return Info{}, err
 	}
 	info := Info{
-		Version: 1, TopicID: s.TopicID, Offset: s.Offset, Nonce: s.Nonce, Fingerprint: s.Fingerprint,
+		Version: 1, TopicID: s.TopicID, Offset: s.Offset, Nonce: s.Nonce, Fingerprint: s.Fingerprint, Hold: s.Hold,
 		Characters: len(metadata), Bytes: encoding.DecodedLen(len(metadata) - len(prefix)),
 	}
 	for i := range s.segments {

@@ -30,11 +30,11 @@ func (t *Tracker) lagging(horizon Key) ([]laneGain, int) {
 			gains = append(gains, laneGain{l, gain})
 		}
 	}
-	if len(gains) > maxLanes {
+	if len(gains) >= maxLanes { // One is left for the held ones.
 		slices.SortFunc(gains, func(a, b laneGain) int {
 			return cmp.Or(cmp.Compare(b.gain, a.gain), cmp.Compare(a.lane.id, b.lane.id))
 		})
-		gains = gains[:maxLanes]
+		gains = gains[:maxLanes-1]
 	}
 	for _, g := range gains {
 		exceptions -= g.gain
@@ -59,6 +59,7 @@ func (t *Tracker) current(horizon Key) segment {
 		return seg
 	}
 	gains, _ := t.lagging(seg.horizon)
+	seg.lanes = t.holdLanes(seg.lanes)
 	offsets := t.sorter.offsets[:0]
 	for _, g := range gains {
 		// The horizon is put right before the first open record if nothing of the lane
@@ -95,7 +96,7 @@ func (t *Tracker) Snapshot() *Set {
 
 // set is what is known to be done above the watermark, up to a horizon.
 func (t *Tracker) set(horizon Key) *Set {
-	s := &Set{TopicID: t.id, Offset: t.low, Fingerprint: t.rules, Nonce: t.nonce}
+	s := &Set{TopicID: t.id, Offset: t.low, Fingerprint: t.rules, Nonce: t.nonce, Hold: t.Hold()}
 	cur := t.current(horizon)
 	if cur.from < cur.to && (cur.horizon != noKey || len(cur.done) > 0) {
 		s.segments = append(s.segments, cur)

@@ -37,6 +37,8 @@ type Set struct {
 	Offset      int64 // the low watermark that it belongs to
 	Fingerprint uint64
 	Nonce       uint64
+	// Hold is what is kept back; nil if nothing is.
+	Hold *Hold
 
 	segments []segment
 }
@@ -113,6 +115,11 @@ func (s *segment) greatest() Key {
 func (s *Set) Below(end int64) *Set {
 	cut := *s
 	cut.segments = nil
+	if s.Hold != nil {
+		hold := *s.Hold
+		hold.Below = min(hold.Below, end)
+		cut.Hold = &hold
+	}
 	for _, seg := range s.segments {
 		if seg.to = min(seg.to, end); seg.from < seg.to {
 			cut.segments = append(cut.segments, seg)

@@ -35,6 +35,7 @@ type Tracker struct {
 	// done is the greatest key completed, never after popped.
 	done  Key
 	early earlySet
+	hold  *Hold
 	left  departures
 
 	old    []segment // what a former owner wrote about offsets not read again yet
