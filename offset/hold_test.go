@@ -1,6 +1,7 @@
 package offset
 
 import (
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -99,7 +100,9 @@ type heldWorld struct {
 	now   int64
 
 	completed, sent map[int64]bool
+	known           map[int64]bool // what the present owner knows to be done
 	committed       Encoded
+	committedKnown  map[int64]bool
 	decided         bool
 
 	tracker          *Tracker
@@ -108,7 +111,7 @@ type heldWorld struct {
 }
 
 func newHeldWorld(t *testing.T, r *rand.Rand) *heldWorld {
-	w := &heldWorld{t: t, r: r, now: 1000, completed: map[int64]bool{}, sent: map[int64]bool{}}
+	w := &heldWorld{t: t, r: r, now: 1000, completed: map[int64]bool{}, sent: map[int64]bool{}, known: map[int64]bool{}}
 	for range 100 + r.IntN(200) {
 		w.log = append(w.log, heldRecord{due: r.Int64N(2000), lane: LaneOf(string(rune('a' + r.IntN(3))))})
 	}
@@ -119,7 +122,7 @@ func newHeldWorld(t *testing.T, r *rand.Rand) *heldWorld {
 	w.since = []int64{-1, 500, Everything}[r.IntN(3)]
 	w.live(nil, w.start)
 	w.tracker.SetHold(w.first)
-	w.committed = w.tracker.Encode(4096)
+	w.committed, w.committedKnown = w.tracker.Encode(4096), map[int64]bool{}
 	return w
 }
 
@@ -143,9 +146,10 @@ func (w *heldWorld) step() {
 	case n < 80:
 		w.acknowledge()
 	case n < 92:
-		w.committed = w.tracker.Encode(4096)
+		w.committed, w.committedKnown = w.tracker.Encode(4096), maps.Clone(w.known)
 		require.Zero(w.t, w.committed.Dropped)
 	case n < 97:
+		w.known = maps.Clone(w.committedKnown)
 		known, err := Decode(w.committed.Metadata, TopicID{}, w.committed.Offset)
 		require.NoError(w.t, err)
 		w.live(known, w.committed.Offset)
@@ -184,10 +188,12 @@ func (w *heldWorld) read(n int) {
 			lane = HeldLane
 		case Free:
 		}
+		again := w.known[o]
 		if w.tracker.Read(o, rec.due, lane, false) {
 			require.True(w.t, w.completed[o], "LOST: offset %d is called done", o)
 			continue
 		}
+		require.False(w.t, again, "offset %d is sent again", o)
 		w.index = append(w.index, flight{o, verdict{rec.due, lane, false}})
 	}
 	slices.SortFunc(w.index, func(a, b flight) int { return a.key().Compare(b.key()) })
@@ -219,7 +225,7 @@ func (w *heldWorld) acknowledge() {
 		i := w.r.IntN(len(w.flying))
 		f := w.flying[i]
 		w.flying = slices.Delete(w.flying, i, i+1)
-		w.completed[f.offset] = true
+		w.completed[f.offset], w.known[f.offset] = true, true
 		w.tracker.Complete(f.offset, f.due, f.lane)
 	}
 }

@@ -88,8 +88,12 @@ func (t *Tracker) current(horizon Key) segment {
 // and its watermark, in case the group still has an older one.
 func (t *Tracker) Snapshot() *Set {
 	s := t.set(t.done)
-	if t.start < t.low {
-		s.segments = append(s.segments, segment{from: t.start, to: t.low, horizon: noKey, whole: true})
+	start := t.start
+	if h := t.Hold(); h != nil && h.Due == Everything {
+		start = min(start, h.Below) // The hold's own offsets are read again, and what follows with them.
+	}
+	if start < t.low {
+		s.segments = append(s.segments, segment{from: start, to: t.low, horizon: noKey, whole: true})
 	}
 	return s
 }

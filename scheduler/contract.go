@@ -66,6 +66,9 @@ type Claim struct {
 	TopicID   offset.TopicID
 	Committed int64 // -1: no commit
 	Metadata  string
+	// KeptFor is how long the brokers keep commits that nobody renews (their
+	// offsets.retention.minutes). 0: nothing is made of it.
+	KeptFor time.Duration
 }
 
 // How a commit ends when it is not stored.

@@ -50,6 +50,7 @@ type fakeGroup struct {
 	count      int
 	fail       func(Commit) error
 	log        []int64
+	keptFor    time.Duration
 }
 
 func newFakeGroup() *fakeGroup { return &fakeGroup{offset: -1} }
@@ -69,7 +70,7 @@ func (g *fakeGroup) committed() (int64, string, int) {
 
 func (g *fakeGroup) claim() Claim {
 	o, m, _ := g.committed()
-	return Claim{Topic: "a-delay", TopicID: [16]byte{1}, Committed: o, Metadata: m}
+	return Claim{Topic: "a-delay", TopicID: [16]byte{1}, Committed: o, Metadata: m, KeptFor: g.keptFor}
 }
 
 type fakeSession struct {

@@ -49,6 +49,12 @@ func (f *fakeTopic) putAt(timestamp int64, headers ...delay.Header) int64 {
 	return o
 }
 
+// addOld appends a record that asked for a delay some time ago.
+func (f *fakeTopic) addOld(target string, ago, wait time.Duration) int64 {
+	return f.putAt(time.Now().Add(-ago).UnixMilli(),
+		header("target-topic", target), header("delay-ms", strconv.FormatInt(wait.Milliseconds(), 10)))
+}
+
 // skip leaves a gap, as a transaction marker or compaction does.
 func (f *fakeTopic) skip(n int64) {
 	f.mu.Lock()

@@ -7,6 +7,7 @@ import (
 
 	"delay-scheduler/bucket"
 	"delay-scheduler/delay"
+	"delay-scheduler/offset"
 )
 
 // accept takes over a batch; takeIn works through it in slices, so that a large one
@@ -14,7 +15,7 @@ import (
 func (p *partition) accept(b Batch) {
 	p.fetchState(b)
 	if b.Truncated {
-		p.startOver(b.Next)
+		p.startOver(&b)
 		return
 	}
 	p.batch, p.at, p.have = b, 0, true
@@ -44,16 +45,31 @@ func (p *partition) fetchState(b Batch) {
 // startOver reads the partition again after its log was cut at end. What is known of
 // the offsets below stays known; offsets from there on will be given to other records,
 // so nothing that is pending or in flight may be completed under its old offset.
-func (p *partition) startOver(end int64) {
-	known, from := p.tracker.Snapshot().Below(end), min(p.tracker.Low(), end)
+func (p *partition) startOver(b *Batch) {
+	unknown := !p.started
+	p.again(p.tracker.Snapshot().Below(b.Next), min(p.tracker.Low(), b.Next))
+	if unknown {
+		p.holdLog(b)
+	}
+}
+
+// again reads the partition from an offset on, with what is known to be done. What is
+// still in flight is in doubt.
+func (p *partition) again(known *offset.Set, from int64) {
 	p.port.Abandon()
 	p.port.Drain(p.over)
-	p.stream.Close()
+	if p.stream != nil {
+		p.stream.Close()
+	}
+	p.stalled = false
 	p.account.Close()
 	p.account = p.s.parts.Budget.Open()
 	p.index, p.lanes, p.waiters, p.returned = bucket.New(), newLaneTable(), nil, nil
 	p.tracker = p.s.newTracker(p.claim, p.source, from)
 	p.tracker.Restore(known)
+	p.tracker.SetHold(known.Hold)
+	p.kept, p.batch, p.at, p.have = 0, Batch{}, 0, false
+	p.restoreBegan = p.s.parts.Clock.Boot()
 	p.started, p.restoring, p.commits.dirty = true, p.tracker.Restoring(), true
 	p.stream = p.s.parts.Log.Open(p.claim.Topic, p.claim.Partition, from)
 	if p.phase == running || p.phase == lingering {
@@ -71,6 +87,9 @@ func (p *partition) takeIn(wall time.Time, boot time.Duration) {
 	}
 	if !p.have {
 		return
+	}
+	if p.at == 0 {
+		p.holdStart(&p.batch, wall)
 	}
 	end := min(p.at+intakeChunk, len(p.batch.Records))
 	for ; p.at < end; p.at++ {
@@ -136,11 +155,19 @@ func (p *partition) index1(rec *delay.Record, wall time.Time) bool {
 	if n := len(rec.Headers); faultDropHeader && n > 0 {
 		rec.Headers = rec.Headers[:n-1]
 	}
-	l, due := p.laneFor(&req, ref), req.Due
+	due := req.Due
 	if ref != nil {
+		due = rec.Timestamp
+	}
+	fate := p.fate(rec, due)
+	if fate == offset.Kept || fate == offset.Dropped {
+		return true
+	}
+	if ref != nil && fate == offset.Free {
 		// A refused record leaves at once, whatever its timestamp, in the order of the log.
 		due = 0
 	}
+	l := p.laneFor(&req, ref, fate == offset.Released)
 	most := bucket.Cost(packedMost(rec, ref))
 	if !p.account.Take(most) {
 		p.lanes.release(l)
@@ -177,9 +204,9 @@ func packedMost(rec *delay.Record, ref *delay.Refusal) int {
 	return n
 }
 
-func (p *partition) laneFor(req *delay.Request, ref *delay.Refusal) *lane {
+func (p *partition) laneFor(req *delay.Request, ref *delay.Refusal, released bool) *lane {
 	if ref != nil {
-		return p.lanes.get(p.source.Rules.DeadLetter(p.claim.Topic), true)
+		return p.lanes.get(laneName{p.source.Rules.DeadLetter(p.claim.Topic), true, released})
 	}
-	return p.lanes.get(req.Target, false)
+	return p.lanes.get(laneName{req.Target, false, released})
 }

@@ -62,6 +62,7 @@ func (p *partition) turn() time.Duration {
 	held := p.s.watch.observe(wall, boot)
 	p.port.Drain(p.over)
 	p.takeBack()
+	p.carryOut(boot)
 	p.takeIn(wall, boot)
 	if p.maySend(held, boot) {
 		p.fire(wall.UnixMilli(), boot)

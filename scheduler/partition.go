@@ -72,6 +72,10 @@ type partition struct {
 	due      []bucket.Entry // scratch: popped in this turn
 	more     bool           // more is to be done at once
 
+	kept      int64         // records that the hold keeps
+	verdict   *offset.Hold  // the hold as decided, until it is carried out
+	verdictBy time.Duration // boot time until which what is in flight is awaited for it
+
 	restoring    bool
 	restoreBegan time.Duration
 
@@ -149,6 +153,9 @@ func (p *partition) restore(also []*offset.Set) {
 	}
 	if err != nil || faultForget {
 		set = nil
+	}
+	if set != nil {
+		p.tracker.SetHold(set.Hold)
 	}
 	if set != nil || len(also) > 0 {
 		p.tracker.Restore(set, also...)

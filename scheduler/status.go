@@ -3,6 +3,8 @@ package scheduler
 import (
 	"fmt"
 	"time"
+
+	"delay-scheduler/offset"
 )
 
 // PartitionStatus is a snapshot of one loop, at most statusEvery plus one turn old.
@@ -29,11 +31,20 @@ type PartitionStatus struct {
 	CommitDropped  int64         `json:"commit_dropped"` // completions that did not fit
 	CommitAge      time.Duration `json:"commit_age_ns"`  // since the last one that was taken
 	CommitError    string        `json:"commit_error,omitempty"`
+	Held           *Held         `json:"held,omitempty"`
 	stalled        bool
 	fetchErr       bool
 	leaseOver      bool
 	commitErrors   int
 	gone           bool
+}
+
+// Held is what a partition keeps back until somebody decides (Scheduler.Decide).
+type Held struct {
+	Records int64 `json:"records"` // of those that were read; 0: none was read
+	From    int64 `json:"from"`
+	Below   int64 `json:"below"`
+	Due     int64 `json:"due_ms"` // those due no later, in epoch ms; math.MaxInt64: all
 }
 
 func (p *partition) publish(wall time.Time, boot time.Duration) {
@@ -67,6 +78,9 @@ func (p *partition) publish(wall time.Time, boot time.Duration) {
 		st.Fetch = p.fetched.err.Error()
 	case p.stalled:
 		st.Fetch = "stalled: memory.budget is used up"
+	}
+	if h := p.tracker.Hold(); h != nil && !h.Decided {
+		st.Held = &Held{Records: p.kept, From: h.From, Below: h.Below, Due: h.Due}
 	}
 	p.backlog(st, now)
 	p.snapshot.Store(st)
@@ -125,12 +139,13 @@ const (
 	TroubleStuck   = "stuck"
 	TroubleJump    = "clock_jump"
 	TroubleBehind  = "clock_behind"
+	TroubleHeld    = "held"
 	commitTroubles = 3 // refusals in a row before it is called trouble
 )
 
 // TroubleReasons lists all reasons, so that a metric can show those that are absent.
 func TroubleReasons() []string {
-	return []string{TroubleBudget, TroubleFetch, TroubleCommit, TroubleLease, TroubleGone, TroubleStuck, TroubleJump, TroubleBehind}
+	return []string{TroubleBudget, TroubleFetch, TroubleCommit, TroubleLease, TroubleGone, TroubleStuck, TroubleJump, TroubleBehind, TroubleHeld}
 }
 
 // Troubles lists what is wrong at the moment.
@@ -168,8 +183,19 @@ func (st *PartitionStatus) troubles(subject string) []Trouble {
 	if st.leaseOver {
 		out = append(out, Trouble{TroubleLease, subject, "no commit was taken for too long: sends are held, since another process may own the partition"})
 	}
+	if st.Held != nil {
+		out = append(out, Trouble{TroubleHeld, subject, st.Held.describe()})
+	}
 	if st.gone {
 		out = append(out, Trouble{TroubleGone, subject, "the topic was deleted with records pending"})
 	}
 	return out
+}
+
+func (h *Held) describe() string {
+	what := fmt.Sprintf("%d records that were overdue when a group without a commit found them", h.Records)
+	if h.Due == offset.Everything {
+		what = fmt.Sprintf("offsets %d to %d of a log that ended before the committed offset", h.From, h.Below-1)
+	}
+	return what + " are held: say what becomes of them with scheduler offsets accept"
 }

@@ -12,10 +12,10 @@ import (
 // The records themselves are counted in pending while they are anywhere: in the
 // index, waiting, or in flight.
 type lane struct {
+	laneName
+
 	id       uint32
-	target   string
 	hash     uint64 // the completed set's name for the target
-	dead     bool   // a dead-letter topic, for records refused at intake
 	pending  int
 	inFlight int
 	queued   bool // among the partition's waiters
@@ -30,9 +30,18 @@ type lane struct {
 
 func (l *lane) waiting() int { return len(l.again) + len(l.fresh) - l.head }
 
+// laneName tells the lanes of a partition apart. A dead-letter topic may be a target as
+// well, and records that a hold has released are known to the completed set by another
+// name than those that were never held.
+type laneName struct {
+	target   string
+	dead     bool // a dead-letter topic, for records refused at intake
+	released bool // by the decision about a hold
+}
+
 // key is the due time under which the completed set knows a record of the lane.
 func (l *lane) key(due int64) int64 {
-	if l.dead {
+	if l.dead && !l.released {
 		return offset.Refused
 	}
 	return due
@@ -96,22 +105,21 @@ func (l *lane) oldest() (int64, bool) {
 // pending for its target, so a producer that invents names cannot make it grow
 // beyond what is pending.
 type laneTable struct {
-	byName map[string]*lane
+	byName map[laneName]*lane
 	byID   []*lane
 	free   []uint32
 }
 
-func newLaneTable() *laneTable { return &laneTable{byName: map[string]*lane{}} }
+func newLaneTable() *laneTable { return &laneTable{byName: map[laneName]*lane{}} }
 
-func (t *laneTable) get(target string, dead bool) *lane {
-	name := target
-	if dead {
-		name = "\x00" + target // a dead-letter topic may be a target as well
-	}
+func (t *laneTable) get(name laneName) *lane {
 	if l, ok := t.byName[name]; ok {
 		return l
 	}
-	l := &lane{target: target, dead: dead, hash: offset.LaneOf(target)}
+	l := &lane{laneName: name, hash: offset.LaneOf(name.target)}
+	if name.released {
+		l.hash = offset.HeldLane
+	}
 	if n := len(t.free); n > 0 {
 		l.id, t.free = t.free[n-1], t.free[:n-1]
 		t.byID[l.id] = l
@@ -134,11 +142,7 @@ func (t *laneTable) release(l *lane) {
 	if l.pending > 0 {
 		return
 	}
-	name := l.target
-	if l.dead {
-		name = "\x00" + name
-	}
-	delete(t.byName, name)
+	delete(t.byName, l.laneName)
 	t.byID[l.id] = nil
 	t.free = append(t.free, l.id)
 }
