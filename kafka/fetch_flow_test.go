@@ -44,8 +44,11 @@ func TestFetchReadsWhatArrivesWithoutWaitingForIdlePartitions(t *testing.T) {
 		idle(t, streams...)
 
 		w := startWriter(t, b)
+		// A partition that is opened while the others are in a long poll joins the next one.
+		w.write(numbered(topic, 3, 0, 1)...)
+		readN(t, streams[3], 1)
 		start, most := time.Now(), longWait
-		for i := range 20 {
+		for i := 1; i <= 20; i++ {
 			wrote := time.Now()
 			w.write(numbered(topic, 3, i, 1)...)
 			if time.Since(wrote) > motionTime/2 {
