@@ -42,6 +42,8 @@ type PartitionOffsets struct {
 	DoneExceptions     int64      `json:"done_exceptions"`
 	Encoding           string     `json:"encoding,omitempty"` // of the exceptions, in blocks
 
+	Held *HeldPartition `json:"held,omitempty"` // what is kept back until somebody decides
+
 	Counted *Counted `json:"counted,omitempty"` // nil: not read
 
 	stable int64 // up to where it can be read: before the oldest open transaction
@@ -178,6 +180,10 @@ func metadataProblem(err error) string {
 }
 
 func (p *PartitionOffsets) describe(info offset.Info) {
+	if h := info.Hold; h != nil {
+		held := newHeldPartition(p.Topic, p.Partition, h)
+		p.Held = &held
+	}
 	for _, s := range info.Segments {
 		p.Known = max(p.Known, s.To)
 		p.PendingExceptions += s.Pending

@@ -172,49 +172,14 @@ func (a *Admin) MetadataLimit(ctx context.Context) (int, error) {
 }
 
 func (a *Admin) metadataLimit(ctx context.Context) (int, error) {
-	m, err := a.lookup.metadata(ctx, "__consumer_offsets")
+	value, err := brokerSetting(ctx, a.conf, a.lookup, metadataLimit)
 	if err != nil {
 		return 0, err
 	}
-	for id, addr := range m.brokers {
-		req := a.configRequest()
-		// Only the broker itself knows its settings.
-		req.Resources = []*sarama.ConfigResource{{
-			Type: sarama.BrokerResource, Name: strconv.Itoa(int(id)), ConfigNames: []string{metadataLimit},
-		}}
-		conn := connection{config: a.conf, addr: addr}
-		var resp *sarama.DescribeConfigsResponse
-		err = conn.do(ctx, requestTimeout, func(b *sarama.Broker) (err error) {
-			resp, err = b.DescribeConfigs(req)
-			return err
-		})
-		conn.close()
-		if err != nil {
-			continue // another broker will do
-		}
-		if len(resp.Resources) != 1 {
-			return 0, sarama.ErrIncompleteResponse
-		}
-		if err := resourceError(resp.Resources[0]); err != nil {
-			return 0, err
-		}
-		for _, c := range resp.Resources[0].Configs {
-			if c.Name == metadataLimit {
-				return strconv.Atoi(c.Value)
-			}
-		}
-		return 0, errors.New("the broker does not tell")
-	}
-	return 0, err
+	return strconv.Atoi(value)
 }
 
-func (a *Admin) configRequest() *sarama.DescribeConfigsRequest {
-	req := &sarama.DescribeConfigsRequest{Version: 1}
-	if a.conf.Version.IsAtLeast(sarama.V2_0_0_0) {
-		req.Version = 2
-	}
-	return req
-}
+func (a *Admin) configRequest() *sarama.DescribeConfigsRequest { return configRequest(a.conf) }
 
 func resourceError(r *sarama.ResourceResponse) error {
 	code := sarama.KError(r.ErrorCode)

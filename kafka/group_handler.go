@@ -89,6 +89,7 @@ func (g *Group) claims(ctx context.Context, assigned map[string][]int32) ([]sche
 	if err != nil {
 		return nil, err
 	}
+	kept := g.keptFor(ctx, found)
 	claims := make([]scheduler.Claim, 0, len(places))
 	for _, p := range places {
 		state, ok := states[p.topic]
@@ -97,9 +98,31 @@ func (g *Group) claims(ctx context.Context, assigned map[string][]int32) ([]sche
 			continue
 		}
 		at := found[p]
-		claims = append(claims, scheduler.Claim{Topic: p.topic, Partition: p.partition, TopicID: state.ID, Committed: at.offset, Metadata: at.metadata})
+		claims = append(claims, scheduler.Claim{Topic: p.topic, Partition: p.partition, TopicID: state.ID, Committed: at.offset, Metadata: at.metadata, KeptFor: kept})
 	}
 	return claims, nil
+}
+
+// keptTimeout bounds the question how long commits are kept; nobody's claims wait longer.
+const keptTimeout = 3 * time.Second
+
+// keptFor asks only if a partition has no commit: that is when it matters.
+func (g *Group) keptFor(ctx context.Context, found map[place]committedOffset) time.Duration {
+	missing := false
+	for _, at := range found {
+		missing = missing || at.offset < 0
+	}
+	if !missing {
+		return 0
+	}
+	ctx, cancel := context.WithTimeout(ctx, keptTimeout)
+	defer cancel()
+	conf := g.opts.config("group")
+	kept, err := keptFor(ctx, conf, g.client.lookup)
+	if err != nil {
+		g.log.Info("how long commits are kept cannot be read: taking the default", zap.Duration("kept_for", kept), zap.Error(err))
+	}
+	return kept
 }
 
 // awaitStates reads the topics' metadata until a broker answers. Topics that are not

@@ -271,3 +271,18 @@ func (w *heldWorld) finish() {
 		require.Equal(w.t, w.fate(int64(o)) != Dropped, w.sent[int64(o)], "offset %d", o)
 	}
 }
+
+func TestDecisionIsReadAsItWasWritten(t *testing.T) {
+	d := Decision{Below: 5, Due: Everything, Since: -1}
+	got, err := ParseDecision(d.String())
+	require.NoError(t, err)
+	require.Equal(t, d, got)
+	for _, m := range []string{"", "ds1.AAAA", "ds-accept1 below=1 due=2", d.String() + " ", "ds-accept1 below=+1 due=2 since=3"} {
+		_, err := ParseDecision(m)
+		require.ErrorIs(t, err, ErrNoDecision, m)
+	}
+	require.True(t, d.About(&Hold{Below: 5, Due: Everything}))
+	require.False(t, d.About(nil))
+	require.False(t, d.About(&Hold{Below: 5, Due: Everything, Decided: true}))
+	require.False(t, d.About(&Hold{Below: 5, Due: 7}))
+}

@@ -54,21 +54,20 @@ func (p *partition) fate(rec *delay.Record, due int64) offset.Fate {
 	return f
 }
 
-// Decide carries out what somebody decided about the held records of a partition: those
-// due before since (epoch ms) count as done, the others are sent. Below and due say
-// which hold is meant. False: there is no such hold, or not at the moment.
-func (s *Scheduler) Decide(topic string, number int32, below, due, since int64) bool {
+// Decide carries out what somebody decided about the held records of a partition. False:
+// there is no such hold, or it cannot be carried out at the moment.
+func (s *Scheduler) Decide(topic string, number int32, d offset.Decision) bool {
 	p := s.loop(place{topic, number})
-	return p != nil && s.ask(p, func(p *partition) bool { return p.decide(below, due, since) })
+	return p != nil && s.ask(p, func(p *partition) bool { return p.decide(d) })
 }
 
-func (p *partition) decide(below, due, since int64) bool {
+func (p *partition) decide(d offset.Decision) bool {
 	h := p.tracker.Hold()
-	if h == nil || h.Decided || h.Below != below || h.Due != due || p.phase != running || p.verdict != nil {
+	if !d.About(h) || p.phase != running || p.verdict != nil {
 		return false
 	}
-	p.log.Info("it was decided what becomes of the held records", zap.Int64("held", p.kept), zap.Int64("below", below), zap.Int64("since_ms", since))
-	p.verdict, p.verdictBy = h.Decide(since), p.s.parts.Clock.Boot()+patience
+	p.log.Info("it was decided what becomes of the held records", zap.Int64("held", p.kept), zap.Int64("below", d.Below), zap.Int64("since_ms", d.Since))
+	p.verdict, p.verdictBy = h.Decide(d.Since), p.s.parts.Clock.Boot()+patience
 	p.port.Withdraw()
 	return true
 }

@@ -42,7 +42,7 @@ func (w *workbench) decide(since int64) bool {
 	w.t.Helper()
 	h := w.held()
 	require.NotNil(w.t, h)
-	return w.s.Decide("a-delay", 0, h.Below, h.Due, since)
+	return w.s.Decide("a-delay", 0, offset.Decision{Below: h.Below, Due: h.Due, Since: since})
 }
 
 func TestGroupThatLostItsCommitsHoldsWhatIsOverdueAndSchedulesTheRest(t *testing.T) {
@@ -85,9 +85,9 @@ func TestDecisionToSendSendsEachHeldRecordOnce(t *testing.T) {
 		w.oldLog()
 		w.start()
 		w.after(2 * time.Second)
-		require.False(t, w.s.Decide("a-delay", 0, 99, 0, 0), "another hold than there is")
+		require.False(t, w.s.Decide("a-delay", 0, offset.Decision{Below: 99}), "another hold than there is")
 		require.True(t, w.decide(0))
-		require.False(t, w.s.Decide("a-delay", 0, 5, w.held().Due, 0), "it was decided already")
+		require.False(t, w.s.Decide("a-delay", 0, offset.Decision{Below: 5, Due: w.held().Due}), "it was decided already")
 		w.after(time.Second)
 		require.Nil(t, w.held())
 		require.Equal(t, []int64{4, 0, 1, 2}, w.offsets())

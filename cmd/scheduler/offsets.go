@@ -17,10 +17,10 @@ import (
 func newOffsets() *cobra.Command {
 	c := group(&cobra.Command{
 		Use:     "offsets",
-		Short:   "Shows what is committed, and what that means",
+		Short:   "Shows what is committed, and decides what is held",
 		Example: "  scheduler offsets show -c scheduler.yaml",
 	})
-	c.AddCommand(newOffsetsShow())
+	c.AddCommand(newOffsetsShow(), newOffsetsAccept())
 	return c
 }
 
@@ -146,6 +146,13 @@ func offsetsRemarks(p *app.PartitionOffsets, limit int) []string {
 	name := fmt.Sprintf("%s/%d", p.Topic, p.Partition)
 	if p.Problem != "" {
 		out = append(out, name+": "+p.Problem)
+	}
+	if h := p.Held; h != nil && !h.Decided {
+		due := ""
+		if h.DueBy != nil {
+			due = ", as far as they were due by " + stamp(*h.DueBy)
+		}
+		out = append(out, fmt.Sprintf("%s: offsets %d to %d are held%s: say what becomes of them with scheduler offsets accept", name, h.From, h.Below-1, due))
 	}
 	for _, l := range p.Lanes {
 		target := l.Target
