@@ -196,7 +196,9 @@ func (s *sources) isSource(topic string) bool {
 // claimed; should it happen, every record of it is refused by empty rules.
 func (s *sources) of(topic string) scheduler.Source {
 	if src, ok := s.config.SourceFor(topic); ok {
-		return s.made[src]
+		made := s.made[src]
+		made.Candidate = !s.config.Names(topic) && src.Delay == 0 && !made.Rules.AcceptBare
+		return made
 	}
 	return scheduler.Source{Rules: &delay.Rules{}}
 }

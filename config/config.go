@@ -12,7 +12,8 @@ type Config struct {
 	Group Group `mapstructure:"group"`
 	// Sources are the topics that are read, and what their records may ask for. The
 	// first source with a matching pattern counts; a topic that no pattern matches is
-	// not read. A dead-letter topic (*-dlq, or the dead_letter_topic of a source) and
+	// not read, and one that only a pattern matches not before a record of it carries a
+	// header of ours. A dead-letter topic (*-dlq, or the dead_letter_topic of a source) and
 	// an internal one (__*) is never a source. A list in the file replaces the default
 	// sources as a whole. Sources can be set in the file only.
 	Sources []Source `mapstructure:"sources"`

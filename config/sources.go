@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"delay-scheduler/delay"
@@ -26,6 +27,16 @@ func (c *Config) SourceFor(topic string) (*Source, bool) {
 		}
 	}
 	return nil, false
+}
+
+// Names says whether a source names a topic, and not just a pattern that it matches.
+func (c *Config) Names(topic string) bool {
+	for i := range c.Sources {
+		if slices.Contains(c.Sources[i].Topics, topic) {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *Config) isDeadLetterTopic(topic string) bool {

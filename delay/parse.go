@@ -298,3 +298,11 @@ func ceilMilliseconds(d time.Duration) int64 {
 	}
 	return ms
 }
+
+// CarriesOurs says whether some header is one of a request or of a failure, as a record
+// that is meant for us has.
+func CarriesOurs(headers []Header) bool {
+	var f fields
+	f.collect(headers)
+	return f.ours
+}

@@ -84,7 +84,7 @@ func (p *partition) mayCommit() bool {
 	case held, quiet, gone:
 		return false
 	}
-	return p.started || p.claim.Committed >= 0
+	return !p.candidate.open && (p.started || p.claim.Committed >= 0)
 }
 
 func (p *partition) commit(boot time.Duration) {

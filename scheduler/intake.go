@@ -14,6 +14,9 @@ import (
 // does not delay what falls due meanwhile.
 func (p *partition) accept(b Batch) {
 	p.fetchState(b)
+	if p.candidate.open && b.Err == nil && !p.examine(&b) {
+		return
+	}
 	if b.Truncated {
 		p.startOver(&b)
 		return

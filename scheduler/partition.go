@@ -72,6 +72,7 @@ type partition struct {
 	due      []bucket.Entry // scratch: popped in this turn
 	more     bool           // more is to be done at once
 
+	candidate candidacy
 	kept      int64         // records that the hold keeps
 	verdict   *offset.Hold  // the hold as decided, until it is carried out
 	verdictBy time.Duration // boot time until which what is in flight is awaited for it
@@ -130,6 +131,7 @@ func newPartition(s *Scheduler, c Claim, src Source) *partition {
 		quit:     make(chan struct{}),
 	}
 	p.commits.limit = s.opts.MetadataLimit
+	p.candidate = newCandidacy(c, src)
 	p.tracker = s.newTracker(c, src, max(c.Committed, 0))
 	return p
 }

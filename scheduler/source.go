@@ -9,6 +9,9 @@ type Source struct {
 	// Fingerprint covers whatever in the configuration decides dues and verdicts; a
 	// completed set written under another one is not believed for such records.
 	Fingerprint uint64
+	// Candidate says that only a pattern matches the topic and that its records have to
+	// carry our headers, so it is read for good only once some do.
+	Candidate bool
 }
 
 // Judge says when and where a record goes, or why not. It is a function of the record

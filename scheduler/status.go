@@ -34,6 +34,7 @@ type PartitionStatus struct {
 	Held           *Held         `json:"held,omitempty"`
 	stalled        bool
 	fetchErr       bool
+	foreign        string
 	leaseOver      bool
 	commitErrors   int
 	gone           bool
@@ -62,7 +63,7 @@ func (p *partition) publish(wall time.Time, boot time.Duration) {
 		Rebuilding: p.restoring, Committed: p.claim.Committed,
 		CommitBytes: len(p.commits.sent.metadata), CommitDropped: p.commits.dropped,
 		stalled: p.stalled, fetchErr: p.fetched.err != nil, commitErrors: p.commits.errors, gone: p.phase == gone,
-		leaseOver: boot >= p.lease && p.phase == running,
+		leaseOver: boot >= p.lease && p.phase == running && !p.candidate.open,
 	}
 	if p.session != nil {
 		st.Session = p.session.ID()
@@ -78,6 +79,9 @@ func (p *partition) publish(wall time.Time, boot time.Duration) {
 		st.Fetch = p.fetched.err.Error()
 	case p.stalled:
 		st.Fetch = "stalled: memory.budget is used up"
+	}
+	if p.candidate.open && p.candidate.seen > 0 {
+		st.Fetch, st.foreign = "waiting for a record that is ours", p.candidate.describe()
 	}
 	if h := p.tracker.Hold(); h != nil && !h.Decided {
 		st.Held = &Held{Records: p.kept, From: h.From, Below: h.Below, Due: h.Due}
@@ -140,12 +144,13 @@ const (
 	TroubleJump    = "clock_jump"
 	TroubleBehind  = "clock_behind"
 	TroubleHeld    = "held"
+	TroubleForeign = "foreign_topic"
 	commitTroubles = 3 // refusals in a row before it is called trouble
 )
 
 // TroubleReasons lists all reasons, so that a metric can show those that are absent.
 func TroubleReasons() []string {
-	return []string{TroubleBudget, TroubleFetch, TroubleCommit, TroubleLease, TroubleGone, TroubleStuck, TroubleJump, TroubleBehind, TroubleHeld}
+	return []string{TroubleBudget, TroubleFetch, TroubleCommit, TroubleLease, TroubleGone, TroubleStuck, TroubleJump, TroubleBehind, TroubleHeld, TroubleForeign}
 }
 
 // Troubles lists what is wrong at the moment.
@@ -185,6 +190,9 @@ func (st *PartitionStatus) troubles(subject string) []Trouble {
 	}
 	if st.Held != nil {
 		out = append(out, Trouble{TroubleHeld, subject, st.Held.describe()})
+	}
+	if st.foreign != "" {
+		out = append(out, Trouble{TroubleForeign, subject, st.foreign})
 	}
 	if st.gone {
 		out = append(out, Trouble{TroubleGone, subject, "the topic was deleted with records pending"})

@@ -22,7 +22,9 @@ type workbench struct {
 	rules *delay.Rules
 	limit int64
 	jump  Jump
-	s     *Scheduler
+	// candidate: only a pattern matches the topic.
+	candidate bool
+	s         *Scheduler
 }
 
 // inBubble runs a test under fake time.
@@ -49,7 +51,7 @@ func (w *workbench) start() {
 	w.s, err = New(Options{
 		CommitInterval: time.Second, MetadataLimit: 4096, SessionTimeout: 10 * time.Second,
 		RebalanceTimeout: time.Minute, MaxSkew: time.Minute, OnJump: w.jump,
-		Source: func(string) Source { return Source{Rules: w.rules} },
+		Source: func(string) Source { return Source{Rules: w.rules, Candidate: w.candidate} },
 	}, Parts{
 		Log: w.topic, Outlet: w.out, Budget: bucket.NewBudget(w.limit),
 		Clock: Clock{Wall: w.clock.wall, Boot: w.clock.boot},

@@ -173,3 +173,20 @@ func TestLeaveFreesThePartitionsOfAMemberThatIsGoneForGood(t *testing.T) {
 	w.arrived("a", 1, 30*time.Second)
 	require.Less(t, time.Since(began), 100*time.Second, "it waited for the session timeout")
 }
+
+func TestTopicOfAnotherFrameworkIsNotReadUnlessItIsNamed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, testkafka.Need(t))
+	w.create("delay", "retry", "a", "dlq")
+	theirs := &kgo.Record{Topic: w.topic("retry"), Headers: []kgo.RecordHeader{text("retry_topic-attempts", "1")}}
+	w.produce(theirs, w.later("a", 0))
+	p := w.start()
+	w.arrived("a", 1, 20*time.Second)
+	require.Eventually(t, func() bool { return p.degraded("foreign_topic") }, 10*time.Second, 50*time.Millisecond)
+	w.exactly("dlq", 0, 0, time.Second)
+	p.stop()
+
+	w.start("sources:\n  - topics: [" + w.topic("retry") + "]\n    retry: {}")
+	recs := w.arrived("dlq", 1, 20*time.Second)
+	require.Equal(t, "MALFORMED_HEADER", header(recs[0], "dlq-reason"))
+}
