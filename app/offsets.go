@@ -149,6 +149,11 @@ func sourceTopics(ctx context.Context, admin *kafka.Admin, c *config.Config, nam
 // decodeCommit reads one partition's commit.
 func decodeCommit(t kafka.TopicInfo, partition int32, b kafka.Bounds, commit kafka.Committed) PartitionOffsets {
 	p := PartitionOffsets{Topic: t.Name, Partition: partition, LogStart: b.Start, LogEnd: b.End, Lag: b.End - b.Start, stable: b.Stable}
+	if commit.Metadata == offset.Candidate {
+		p.Problem = "not adopted: only a pattern of sources matches the topic, and no record of the partition carries our headers yet"
+		p.Known = b.Start
+		return p
+	}
 	if commit.Offset < 0 {
 		p.Problem = "no commit: this group has not read the partition yet"
 		p.Known = b.Start

@@ -15,6 +15,11 @@ type Decision struct {
 	Since int64
 }
 
+// Candidate is the metadata of a commit for a partition of which it is not known yet
+// whether it is ours: nothing of it was done. The commit only shows that its writer owns
+// the partition.
+const Candidate = "ds-candidate1"
+
 // ErrNoDecision says that metadata is no decision.
 var ErrNoDecision = errors.New("no decision about held records")
 

@@ -6,6 +6,7 @@ import (
 	"go.uber.org/zap"
 
 	"delay-scheduler/delay"
+	"delay-scheduler/offset"
 )
 
 // adoptAfter is how many records without any header of ours a partition may begin with
@@ -15,16 +16,25 @@ const adoptAfter = 1000
 // candidacy is the state of a partition of which it is not known yet whether it is ours:
 // only a pattern matches its topic, and nothing was committed for it. Another framework's
 // orders-retry would be emptied into a dead-letter topic (design.md section 4,
-// subscription). While it lasts, nothing is stored, sent or committed.
+// subscription). While it lasts, nothing is stored or sent, and what is committed says
+// no more than that the partition is ours to look at.
 type candidacy struct {
-	open  bool  // undecided
-	first int64 // offset of the first record that was looked at
-	seen  int   // records without any header of ours
-	over  bool  // nothing more is read: another program's
+	open bool  // undecided
+	from int64 // where the partition began when it was first read; -1: it was not
+	seen int   // records without any header of ours
+	over bool  // nothing more is read: another program's
 }
 
 func newCandidacy(c Claim, s Source) candidacy {
-	return candidacy{open: s.Candidate && c.Committed < 0, first: -1}
+	return candidacy{open: s.Candidate && c.Committed < 0, from: -1}
+}
+
+// unmarked takes the commit of a candidate for what it is worth: none.
+func (c Claim) unmarked() Claim {
+	if c.Metadata == offset.Candidate {
+		c.Committed, c.Metadata = -1, ""
+	}
+	return c
 }
 
 // ours says whether a batch settles that the partition is ours.
@@ -34,8 +44,11 @@ func (c *candidacy) ours(b *Batch) bool {
 			return true
 		}
 	}
-	if c.first < 0 && len(b.Records) > 0 {
-		c.first = b.Records[0].Offset
+	if c.from < 0 {
+		c.from = b.Next
+		if len(b.Records) > 0 {
+			c.from = b.Records[0].Offset
+		}
 	}
 	c.seen += len(b.Records)
 	return false
@@ -60,7 +73,7 @@ func (p *partition) examine(b *Batch) bool {
 	// Those that were passed over are ours too, and malformed.
 	p.log.Info("a record with our headers came: the topic is ours", zap.Int("passed_over", c.seen))
 	p.stream.Close()
-	p.stream = p.s.parts.Log.Open(p.claim.Topic, p.claim.Partition, c.first)
+	p.stream = p.s.parts.Log.Open(p.claim.Topic, p.claim.Partition, c.from)
 	c.seen = 0
 	return false
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"delay-scheduler/offset"
 )
 
 // commitState is what a loop knows of its progress at the group.
@@ -84,12 +86,15 @@ func (p *partition) mayCommit() bool {
 	case held, quiet, gone:
 		return false
 	}
-	return !p.candidate.open && (p.started || p.claim.Committed >= 0)
+	return p.started || p.claim.Committed >= 0 || p.candidate.open && p.candidate.from >= 0
 }
 
 func (p *partition) commit(boot time.Duration) {
 	c := &p.commits
 	enc := p.tracker.Encode(c.limit)
+	if p.candidate.open {
+		enc = offset.Encoded{Offset: p.candidate.from, Metadata: offset.Candidate}
+	}
 	if enc.Dropped > 0 {
 		p.metrics.dropped.Add(float64(max(enc.Dropped-c.dropped, 0)))
 	}

@@ -100,6 +100,9 @@ type fakeStream struct {
 }
 
 func (s *fakeStream) feed(f *fakeTopic, next int64) {
+	if _, end, _ := f.from(next); next == end { // As a broker tells the bounds of the log.
+		s.batches <- Batch{Next: end, LogEnd: end}
+	}
 	for {
 		recs, end, changed := f.from(next)
 		if next > end {

@@ -243,7 +243,7 @@ func (s *Scheduler) ask(p *partition, q func(p *partition) bool) bool {
 }
 
 func (s *Scheduler) start(at place, session Session, c Claim) {
-	p := newPartition(s, c, s.opts.Source(c.Topic))
+	p := newPartition(s, c.unmarked(), s.opts.Source(c.Topic))
 	s.mu.Lock()
 	var also []*offset.Set
 	for _, r := range s.memory[at] {

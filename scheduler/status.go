@@ -63,7 +63,7 @@ func (p *partition) publish(wall time.Time, boot time.Duration) {
 		Rebuilding: p.restoring, Committed: p.claim.Committed,
 		CommitBytes: len(p.commits.sent.metadata), CommitDropped: p.commits.dropped,
 		stalled: p.stalled, fetchErr: p.fetched.err != nil, commitErrors: p.commits.errors, gone: p.phase == gone,
-		leaseOver: boot >= p.lease && p.phase == running && !p.candidate.open,
+		leaseOver: boot >= p.lease && p.phase == running,
 	}
 	if p.session != nil {
 		st.Session = p.session.ID()
