@@ -23,16 +23,21 @@ const clientPatience = 30 * time.Second
 
 // Client is a foreign client (franz-go), closed with the test. It looks for new topics
 // and retries far more often than one in production would, and compresses nothing: the
-// size of a record is what the test made it.
+// size of a record is what the test made it. On a secured Cluster it is a super user, past
+// the security of clients.
 func Client(t testing.TB, e Endpoint, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	client, err := kgo.NewClient(append([]kgo.Opt{
+	own := []kgo.Opt{
 		kgo.SeedBrokers(e.Addrs()...),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond }),
 		kgo.MetadataMinAge(50 * time.Millisecond),
 		kgo.FetchMaxWait(200 * time.Millisecond),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
-	}, opts...)...)
+	}
+	if c, ok := e.(interface{ clientOpts() []kgo.Opt }); ok {
+		own = append(own, c.clientOpts()...)
+	}
+	client, err := kgo.NewClient(append(own, opts...)...)
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
 	return client

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // Cluster is a test's hold on a real Apache Kafka.
@@ -74,7 +75,7 @@ func (c *Cluster) deleteAfterwards(name string) {
 	c.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), adminPatience)
 		defer cancel()
-		a, err := newAdmin(c.adminAddrs(), c.alive)
+		a, err := newAdmin(c.adminAddrs(), c.alive, c.adminOpts()...)
 		if err != nil {
 			return
 		}
@@ -128,7 +129,7 @@ func (c *Cluster) admin() *admin {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.adm == nil {
-		a, err := newAdmin(c.adminAddrs(), c.alive)
+		a, err := newAdmin(c.adminAddrs(), c.alive, c.adminOpts()...)
 		require.NoError(c.t, err)
 		c.t.Cleanup(a.close)
 		c.adm = a
@@ -141,6 +142,22 @@ func (c *Cluster) adminAddrs() []string {
 		return c.addrs
 	}
 	return c.server.internalAddrs()
+}
+
+// adminOpts let an administrator in.
+func (c *Cluster) adminOpts() []kgo.Opt {
+	if c.server == nil {
+		return nil
+	}
+	return c.server.harnessOpts()
+}
+
+// clientOpts let the package's own clients in where there is security: past it.
+func (c *Cluster) clientOpts() []kgo.Opt {
+	if c.server == nil || c.server.secrets == nil {
+		return nil
+	}
+	return append(c.adminOpts(), kgo.SeedBrokers(c.adminAddrs()...))
 }
 
 // alive says whether the node at the i-th address can answer.

@@ -3,6 +3,7 @@ package testkafka
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,25 +16,33 @@ import (
 // if one runs.
 type node struct {
 	id                           int32
-	client, internal, controller string // host:port
+	client, internal, controller string            // host:port
+	others                       map[string]string // host:port of further listeners of clients, by name
 	dir                          string
 	proxy                        *Proxy   // nil without WithProxy
 	process                      *process // nil before the first start
 	frozen                       atomic.Bool
 }
 
-func newNode(id int32, dir string, proxied bool) (*node, error) {
-	n := &node{id: id, dir: filepath.Join(dir, fmt.Sprintf("node-%d", id))}
+func newNode(id int32, dir string, s settings) (*node, error) {
+	n := &node{id: id, dir: filepath.Join(dir, fmt.Sprintf("node-%d", id)), others: make(map[string]string)}
 	for _, addr := range []*string{&n.client, &n.internal, &n.controller} {
 		var err error
 		if *addr, err = freeAddr(); err != nil {
 			return nil, err
 		}
 	}
+	for _, name := range s.listenerNames()[1:] {
+		addr, err := freeAddr()
+		if err != nil {
+			return nil, err
+		}
+		n.others[name] = addr
+	}
 	if err := os.MkdirAll(n.dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make a directory for node %d: %w", id, err)
 	}
-	if proxied {
+	if s.proxied {
 		addr, err := freeAddr()
 		if err != nil {
 			return nil, err
@@ -58,12 +67,29 @@ func (n *node) propertiesFile() string { return filepath.Join(n.dir, "server.pro
 func (n *node) outputFile() string     { return filepath.Join(n.dir, "output") }
 
 // prepare writes the properties and the formatted storage.
-func (n *node) prepare(d *distribution, s settings, clusterID string, all []*node) error {
-	properties := serverProperties(s, n, all)
+func (n *node) prepare(d *distribution, s settings, secrets *secrets, clusterID string, all []*node) error {
+	properties, err := n.properties(s, secrets, all)
+	if err != nil {
+		return err
+	}
 	if err := os.WriteFile(n.propertiesFile(), []byte(properties), 0o644); err != nil {
 		return fmt.Errorf("write the properties of node %d: %w", n.id, err)
 	}
 	return d.formatData(n.dataDir(), n.id, clusterID)
+}
+
+// properties are the server.properties, with security if there is any.
+func (n *node) properties(s settings, secrets *secrets, all []*node) (string, error) {
+	if secrets == nil {
+		return serverProperties(s, n, all), nil
+	}
+	secured, err := s.secure(n, secrets)
+	if err != nil {
+		return "", fmt.Errorf("secure node %d: %w", n.id, err)
+	}
+	maps.Copy(secured, s.properties) // What a test sets counts.
+	s.properties = secured
+	return serverProperties(s, n, all), nil
 }
 
 func (n *node) start(d *distribution, s settings) error {

@@ -43,6 +43,10 @@ type settings struct {
 	proxied    bool
 	optimized  bool
 	properties map[string]string
+	secured    bool // by any of the options in security.go
+	acls       bool
+	listeners  map[string]Listener // of clients, by name
+	users      map[string]string   // password by name
 }
 
 // WithBrokers starts n nodes, 1 to 3. Their ids are 0 to n-1.
@@ -52,9 +56,8 @@ func WithBrokers(n int) Option { return func(s *settings) { s.brokers = n } }
 // is a broker configuration, as far as that knows it.
 //
 // There are three listeners: CLIENT for tests, INTERNAL and CONTROLLER for the cluster
-// itself and for CreateTopic and the like. A security setting concerns CLIENT only:
-//
-//	WithProperty("listener.security.protocol.map", "CLIENT:SASL_PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT")
+// itself and for CreateTopic and the like. The security options (WithTLS, WithSASL,
+// WithACLs) concern CLIENT only.
 func WithProperty(key, value string) Option {
 	return func(s *settings) { s.properties[key] = value }
 }
@@ -76,7 +79,9 @@ func WithOptimizer() Option { return func(s *settings) { s.optimized = true } }
 var versionPattern = regexp.MustCompile(`^\d+\.\d+\.\d+$`)
 
 func newSettings(opts []Option) (settings, error) {
-	s := settings{version: Version(), brokers: 1, heap: defaultHeap, properties: make(map[string]string)}
+	s := settings{
+		version: Version(), brokers: 1, heap: defaultHeap, properties: make(map[string]string), listeners: make(map[string]Listener), users: make(map[string]string),
+	}
 	for _, opt := range opts {
 		opt(&s)
 	}

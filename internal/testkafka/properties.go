@@ -28,12 +28,18 @@ func addressProperties(n *node, all []*node) map[string]string {
 	for _, voter := range all {
 		voters = append(voters, fmt.Sprintf("%d@%s", voter.id, voter.controller))
 	}
+	listeners := fmt.Sprintf("CLIENT://%s,INTERNAL://%s,CONTROLLER://%s", n.client, n.internal, n.controller)
+	advertised := fmt.Sprintf("CLIENT://%s,INTERNAL://%s", n.addr(), n.internal)
+	for _, name := range slices.Sorted(maps.Keys(n.others)) {
+		listeners += "," + name + "://" + n.others[name]
+		advertised += "," + name + "://" + n.others[name]
+	}
 	return map[string]string{
 		"process.roles":                  "broker,controller",
 		"node.id":                        strconv.Itoa(int(n.id)),
 		"controller.quorum.voters":       strings.Join(voters, ","),
-		"listeners":                      fmt.Sprintf("CLIENT://%s,INTERNAL://%s,CONTROLLER://%s", n.client, n.internal, n.controller),
-		"advertised.listeners":           fmt.Sprintf("CLIENT://%s,INTERNAL://%s", n.addr(), n.internal),
+		"listeners":                      listeners,
+		"advertised.listeners":           advertised,
 		"listener.security.protocol.map": "CLIENT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
 		"inter.broker.listener.name":     "INTERNAL",
 		"controller.listener.names":      "CONTROLLER",

@@ -26,12 +26,12 @@ func (s *Server) ready(ctx context.Context, nodes ...*node) error {
 }
 
 func (s *Server) nodeReady(ctx context.Context, n *node) error {
-	client, err := kgo.NewClient(
+	client, err := kgo.NewClient(append(s.harnessOpts(),
 		kgo.SeedBrokers(n.internal),
 		kgo.RetryBackoffFn(func(int) time.Duration { return readyPause }),
 		kgo.RequestRetries(0),
 		kgo.MetadataMinAge(readyPause),
-	)
+	)...)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ type Server struct {
 	settings     settings
 	nodes        []*node
 	workdir      *workdir
+	secrets      *secrets // nil: nothing is secured
 	closeOnce    sync.Once
 }
 
@@ -61,8 +62,13 @@ func newServer(d *distribution, s settings) (*Server, error) {
 		return nil, err
 	}
 	server := &Server{distribution: d, settings: s, workdir: dir}
+	if s.secured {
+		if server.secrets, err = newSecrets(); err != nil {
+			return nil, errors.Join(err, server.Close())
+		}
+	}
 	for id := range s.brokers {
-		n, err := newNode(int32(id), dir.path, s.proxied)
+		n, err := newNode(int32(id), dir.path, s)
 		if err != nil {
 			return nil, errors.Join(err, server.Close())
 		}
@@ -70,7 +76,7 @@ func newServer(d *distribution, s settings) (*Server, error) {
 	}
 	clusterID := newUUID()
 	for _, n := range server.nodes {
-		if err := n.prepare(d, s, clusterID, server.nodes); err != nil {
+		if err := n.prepare(d, s, server.secrets, clusterID, server.nodes); err != nil {
 			return nil, errors.Join(err, server.Close())
 		}
 	}
@@ -85,7 +91,29 @@ func (s *Server) startAll(start func(*node) error) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
 	defer cancel()
-	return s.ready(ctx, s.nodes...)
+	if err := s.ready(ctx, s.nodes...); err != nil {
+		return err
+	}
+	return s.addUsers(ctx)
+}
+
+// addUsers gives the users of a secured cluster their SCRAM passwords. (PLAIN has them in
+// the properties.)
+func (s *Server) addUsers(ctx context.Context) error {
+	if s.secrets == nil || len(s.settings.users) == 0 {
+		return nil
+	}
+	a, err := newAdmin(s.internalAddrs(), everyNode, s.harnessOpts()...)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	for name, password := range s.settings.users {
+		if err := a.setPassword(ctx, name, password); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Addrs are where clients connect.
