@@ -58,6 +58,10 @@ type Kafka struct {
 	// A find makes the group rejoin, at most once for each refresh.
 	// Default: 30s.
 	MetadataRefresh time.Duration `mapstructure:"metadata_refresh" range:"1s..1h"`
+	// TLS encrypts the connections to brokers.
+	TLS KafkaTLS `mapstructure:"tls"`
+	// SASL is how the process logs in to brokers.
+	SASL SASL `mapstructure:"sasl"`
 }
 
 // Group is the membership in the consumer group.
@@ -273,9 +277,21 @@ type Clock struct {
 // HTTP serves health, metrics and status.
 type HTTP struct {
 	// Listen is the address, as host:port. Port 0 takes a free one. Serve other machines
-	// with 0.0.0.0:8080; there is no authentication.
+	// with 0.0.0.0:8080, and then with a token.
 	// Default: 127.0.0.1:8080.
 	Listen string `mapstructure:"listen"`
+	// TLS makes it HTTPS, if a certificate is given.
+	TLS HTTPTLS `mapstructure:"tls"`
+	// Token is what whoever asks for anything but /livez and /readyz has to send, as
+	// "Authorization: Bearer TOKEN". Without it /readyz says no more than whether the
+	// process is ready, why not, and how many parts are in trouble. Rather use
+	// token_file. Empty means that everybody may ask for everything.
+	// Default: empty.
+	Token Secret `mapstructure:"token"`
+	// TokenFile is a file with the token. It is read again for every request, so a new
+	// token needs no restart.
+	// Default: empty.
+	TokenFile string `mapstructure:"token_file"`
 	// PProf serves Go's profiles under /debug/pprof. They show what is in memory, so
 	// leave it off where strangers can reach the address.
 	// Default: false.

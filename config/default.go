@@ -17,7 +17,7 @@ const (
 // Default is the configuration of an empty file.
 func Default() *Config {
 	c := &Config{
-		Kafka: Kafka{Brokers: []string{"localhost:9092"}, ClientID: "delay-scheduler", MetadataRefresh: 30 * time.Second},
+		Kafka: Kafka{Brokers: []string{"localhost:9092"}, ClientID: "delay-scheduler", MetadataRefresh: 30 * time.Second, SASL: SASL{Mechanism: "none"}},
 		Group: Group{
 			ID: "delay-scheduler", SessionTimeout: 10 * time.Second,
 			RebalanceTimeout: time.Minute, RebalanceDrain: 5 * time.Second,

@@ -95,7 +95,11 @@ func (d *document) section(n *yaml.Node, t reflect.Type, path string) (map[strin
 		return nil, false
 	}
 	if n.Kind != yaml.MappingNode {
-		d.report(path, n.Value, "want a mapping of keys to values")
+		value := n.Value
+		if holdsSecret(t) {
+			value = "" // it may be one that stands a level too high
+		}
+		d.report(path, value, "want a mapping of keys to values")
 		return nil, false
 	}
 	values := map[string]any{}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 )
@@ -103,6 +104,28 @@ var (
 	secretType   = reflect.TypeFor[Secret]()
 )
 
+// mayBeSecret says whether a known key is a secret, or a section with one.
+func mayBeSecret(path string) bool {
+	t := configType
+	for name := range strings.SplitSeq(withoutIndexes(path), ".") {
+		s, _ := structOf(t)
+		f, ok := fieldNamed(s, strings.TrimSuffix(name, "[]"))
+		if !ok {
+			return false
+		}
+		if t = f.typ; t.Kind() == reflect.Slice {
+			t = t.Elem()
+		}
+	}
+	s, section := structOf(t)
+	return t == secretType || section && holdsSecret(s)
+}
+
+// holdsSecret says whether one of a section's own keys is a secret.
+func holdsSecret(t reflect.Type) bool {
+	return slices.ContainsFunc(fieldsOf(t), func(f field) bool { return f.typ == secretType })
+}
+
 func unknownKey(path string) string {
 	return "unknown key, the nearest known one is " + nearest(path)
 }
@@ -116,8 +139,11 @@ func nearest(path string) string {
 	for _, known := range keys(configType, "") {
 		p, n := splitPath(known)
 		cost := 4 * distance(name, n)
-		if p != generic {
+		switch {
+		case p != generic:
 			cost += 3
+		case len(name) > 2 && strings.HasPrefix(n, name):
+			cost = min(cost, 5) // user for username, ca for ca_file
 		}
 		if cost < least {
 			best, least = known, cost

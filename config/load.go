@@ -119,6 +119,9 @@ func unknownOverrides(overrides map[string]string) problems {
 	known := settable(configType, "")
 	for path, value := range overrides {
 		if !slices.Contains(known, path) {
+			if mayBeSecret(nearest(path)) {
+				value = "" // it was most likely meant to be one
+			}
 			p.add(path, value, unknownKey(path))
 			p[len(p)-1].Where = "flag"
 		}

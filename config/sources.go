@@ -66,6 +66,7 @@ func (c *Config) Warnings() []string {
 		w = append(w, fmt.Sprintf("group.session_timeout (%s) is above group.rebalance_timeout (%s): without group.instance_id this only makes a crash hold up the group for longer",
 			formatDuration(c.Group.SessionTimeout), formatDuration(c.Group.RebalanceTimeout)))
 	}
+	w = append(w, c.insecure()...)
 	return append(w, c.shadowed()...)
 }
 

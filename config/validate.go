@@ -20,6 +20,7 @@ func (c *Config) check() problems {
 	var p problems
 	p.checkLimits(reflect.ValueOf(c).Elem(), "")
 	c.checkKafka(&p)
+	c.checkSecurity(&p)
 	c.checkGroup(&p)
 	c.checkSources(&p)
 	p.checkGlobs("targets.allow", c.Targets.Allow)

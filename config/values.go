@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"strconv"
 	"strings"
@@ -104,6 +105,16 @@ func (s Secret) String() string {
 		return ""
 	}
 	return redacted
+}
+
+// Format hides the secret whatever the verb: one that does not fit a text, such as %d,
+// would show it in the complaint about the verb.
+func (s Secret) Format(to fmt.State, verb rune) {
+	if verb == 'q' || verb == 'v' && to.Flag('#') {
+		_, _ = fmt.Fprintf(to, "%q", s.String()) // The caller sees what was written.
+		return
+	}
+	_, _ = io.WriteString(to, s.String())
 }
 
 // GoString hides the secret from %#v.
