@@ -47,7 +47,8 @@ func newParts(c *config.Config, log *zap.Logger, reg prometheus.Registerer) (p *
 			p = nil
 		}
 	}()
-	cluster := kafka.Options{Brokers: c.Kafka.Brokers, ClientID: c.Kafka.ClientID, Version: c.Kafka.Version, MetadataRefresh: c.Kafka.MetadataRefresh}
+	cluster := clusterOptions(c)
+	cluster.Security = clusterSecurity(c, log) // one for all roles, which says what becomes of its files
 	clock := systemClock()
 	p.forwarder = forward.New(forward.Options{
 		MaxInFlight: int64(c.Memory.MaxInFlight), MaxLanes: c.Forward.MaxLanes, GiveUpAfter: c.Forward.GiveUpAfter,

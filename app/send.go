@@ -352,8 +352,3 @@ func (s *sender) result() SendResult {
 	}
 	return r
 }
-
-// clusterOptions are how the configured cluster is reached.
-func clusterOptions(c *config.Config) kafka.Options {
-	return kafka.Options{Brokers: c.Kafka.Brokers, ClientID: c.Kafka.ClientID, Version: c.Kafka.Version, MetadataRefresh: c.Kafka.MetadataRefresh}
-}

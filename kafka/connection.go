@@ -80,8 +80,9 @@ func (e *transportError) Unwrap() error { return e.err }
 func plain(err error) error {
 	var errno syscall.Errno
 	var dns *net.DNSError
+	var explained *transportError
 	switch {
-	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled), errors.As(err, &explained):
 		return err
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return &transportError{"no such host", err}

@@ -29,10 +29,11 @@ type link struct {
 	broker *sarama.Broker
 	wire   *wire
 	config sarama.Config
+	served atomic.Bool // a request was answered
 }
 
 func newLink(config *sarama.Config, addr string) *link {
-	l := &link{addr: addr, config: *config, broker: sarama.NewBroker(addr)}
+	l := &link{addr: addr, config: forConnection(config), broker: sarama.NewBroker(addr)}
 	l.wire = &wire{timeout: config.Net.DialTimeout}
 	l.wire.life, l.wire.end = context.WithCancel(context.Background())
 	if config.Net.Proxy.Enable {
@@ -59,7 +60,7 @@ func (l *link) open(within time.Duration) error {
 	}
 	if err != nil {
 		l.close()
-		return fmt.Errorf("connect to broker %s: %w", l.addr, plain(err))
+		return fmt.Errorf("connect to broker %s: %w", l.addr, plain(explainOpening(l.wire.dialer, err)))
 	}
 	return nil
 }
@@ -74,11 +75,14 @@ func (l *link) do(ctx context.Context, within time.Duration, request func(*saram
 	err := request(l.broker)
 	switch {
 	case err == nil:
+		l.served.Store(true)
 		return nil
 	case ctx.Err() != nil:
 		return fmt.Errorf("%w: %w", errCut, context.Cause(ctx))
 	case limit.Err() != nil:
 		return fmt.Errorf("no answer within %v: %w", within, errCut)
+	case !l.served.Load():
+		return explainFirst(l.wire.dialer, err)
 	}
 	return err
 }
@@ -130,7 +134,7 @@ func (w *wire) Dial(network, address string) (net.Conn, error) {
 
 func (w *wire) dial(network, address string) (net.Conn, error) {
 	if w.dialer != nil {
-		return w.dialer.Dial(network, address)
+		return dialWith(w.life, w.dialer, network, address)
 	}
 	d := net.Dialer{Timeout: w.timeout}
 	return d.DialContext(w.life, network, address)

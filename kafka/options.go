@@ -78,6 +78,8 @@ type Options struct {
 	MetadataRefresh time.Duration
 	// Dialer opens connections. Nil: plain TCP with a timeout.
 	Dialer Dialer
+	// Security encrypts them and logs in. Nil: neither.
+	Security *Security
 }
 
 // validate names everything that is wrong with the options.
@@ -96,6 +98,9 @@ func (o Options) validate() error {
 	}
 	if _, err := o.version(); err != nil {
 		errs = append(errs, err)
+	}
+	if o.Security != nil && o.Security.err != nil {
+		errs = append(errs, o.Security.err)
 	}
 	return errors.Join(errs...)
 }
@@ -128,8 +133,6 @@ func (o Options) refresh() time.Duration {
 // a client also drops its metrics from the registry, whoever else still uses them, and
 // what a role changes in its copy must not reach another. The caller has validated the
 // options and sets what its role needs on top.
-//
-// Encryption and authentication, when they come, are set here and nowhere else.
 func (o Options) config(role string) *sarama.Config {
 	c := sarama.NewConfig()
 	c.ClientID = o.ClientID
@@ -147,6 +150,9 @@ func (o Options) config(role string) *sarama.Config {
 	if o.Dialer != nil {
 		c.Net.Proxy.Enable = true
 		c.Net.Proxy.Dialer = o.Dialer
+	}
+	if o.Security != nil {
+		o.Security.apply(c, o.Dialer)
 	}
 
 	c.Metadata.AllowAutoTopicCreation = false

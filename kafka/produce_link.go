@@ -38,7 +38,7 @@ type produceLink struct {
 // newProduceLink prepares a connection. The configuration is copied: the library reads
 // it for as long as the connection lives.
 func newProduceLink(addr string, config *sarama.Config) *produceLink {
-	l := &produceLink{addr: addr, config: *config, broker: sarama.NewBroker(addr)}
+	l := &produceLink{addr: addr, config: forConnection(config), broker: sarama.NewBroker(addr)}
 	if config.Net.Proxy.Enable {
 		l.base = config.Net.Proxy.Dialer
 	}
@@ -62,7 +62,7 @@ func (l *produceLink) open(within time.Duration) error {
 	case late:
 		return fmt.Errorf("connect to %s: no answer within %v", l.addr, within)
 	case err != nil:
-		return fmt.Errorf("connect to %s: %w", l.addr, err)
+		return fmt.Errorf("connect to %s: %w", l.addr, explainOpening(l.base, err))
 	case !connected:
 		return fmt.Errorf("connect to %s: %w", l.addr, sarama.ErrNotConnected)
 	}
@@ -125,7 +125,7 @@ func (l *produceLink) Dial(network, address string) (net.Conn, error) {
 
 func (l *produceLink) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if l.base != nil {
-		return l.base.Dial(network, address)
+		return dialWith(ctx, l.base, network, address)
 	}
 	d := net.Dialer{KeepAlive: l.config.Net.KeepAlive}
 	return d.DialContext(ctx, network, address)
