@@ -24,6 +24,7 @@ type App struct {
 	registry *prometheus.Registry
 	health   *health
 	server   *server
+	guard    *guard
 	parts    atomic.Pointer[parts] // nil until they are made
 }
 
@@ -43,8 +44,14 @@ func New(c *config.Config, version string, log *zap.Logger) (*App, error) {
 	}
 	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newHealthGauges(a.health))
 	var err error
-	a.server, err = listen(c.HTTP.Listen, a.routes())
+	if a.guard, err = newGuard(&c.HTTP, log); err != nil {
+		return nil, err
+	}
+	encrypt, err := serverTLS(&c.HTTP.TLS, log)
 	if err != nil {
+		return nil, err
+	}
+	if a.server, err = listen(c.HTTP.Listen, a.routes(), encrypt, log); err != nil {
 		return nil, err
 	}
 	return a, nil

@@ -19,9 +19,10 @@ type Trouble struct {
 // Health is the answer of /readyz and /v1/status. The process is ready unless it as
 // a whole cannot work (design.md section 4, Health); what concerns a part is degraded.
 type Health struct {
-	Ready    bool      `json:"ready"`
-	Why      string    `json:"why,omitempty"` // it is not ready
-	Degraded []Trouble `json:"degraded,omitempty"`
+	Ready         bool      `json:"ready"`
+	Why           string    `json:"why,omitempty"`            // it is not ready
+	DegradedParts int       `json:"degraded_parts,omitempty"` // the number of troubles
+	Degraded      []Trouble `json:"degraded,omitempty"`       // hidden from those without the token
 }
 
 // healthEvery is how often trouble is looked for to log its begin and end.
@@ -64,6 +65,7 @@ func (h *health) now() Health {
 	for _, troubles := range sources {
 		out.Degraded = append(out.Degraded, troubles()...)
 	}
+	out.DegradedParts = len(out.Degraded)
 	slices.SortFunc(out.Degraded, func(a, b Trouble) int {
 		return cmp.Or(cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Subject, b.Subject))
 	})

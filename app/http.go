@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.uber.org/zap"
 )
 
 // server is the HTTP side: /livez, /readyz, /metrics, /v1/status and, when asked
@@ -25,7 +27,7 @@ type server struct {
 
 // listen binds the address at once, so that a port in use is told before anything
 // else starts.
-func listen(address string, routes http.Handler) (*server, error) {
+func listen(address string, routes http.Handler, encrypt *tls.Config, log *zap.Logger) (*server, error) {
 	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", address)
 	if err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) {
@@ -33,12 +35,26 @@ func listen(address string, routes http.Handler) (*server, error) {
 		}
 		return nil, fmt.Errorf("serve HTTP on %q: %w: check http.listen", address, err)
 	}
+	// What strangers do to the port is of interest to nobody but who looks for it.
+	complaints, err := zap.NewStdLogAt(log.Named("http"), zap.DebugLevel)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("serve HTTP: %w", err), l.Close())
+	}
 	s := &server{
 		listener: l,
-		http:     &http.Server{Handler: routes, ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 64 << 10},
-		done:     make(chan error, 1),
+		http: &http.Server{
+			Handler: routes, TLSConfig: encrypt, ErrorLog: complaints,
+			ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		},
+		done: make(chan error, 1),
 	}
-	go func() { s.done <- s.http.Serve(l) }()
+	go func() {
+		if encrypt != nil {
+			s.done <- s.http.ServeTLS(l, "", "")
+			return
+		}
+		s.done <- s.http.Serve(l)
+	}()
 	return s, nil
 }
 
@@ -68,16 +84,19 @@ func (a *App) routes() http.Handler {
 		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	}
-	return mux
+	return a.guard.around(mux, "/livez", "/readyz")
 }
 
 // readyz is 503 only when the process as a whole cannot work; with ?strict=1 also
-// when it is degraded.
+// when it is degraded. Which parts are in trouble is for those who have the token.
 func (a *App) readyz(w http.ResponseWriter, r *http.Request) {
 	h := a.health.now()
 	code := http.StatusOK
 	if !h.Ready || (r.URL.Query().Get("strict") == "1" && len(h.Degraded) > 0) {
 		code = http.StatusServiceUnavailable
+	}
+	if !a.guard.admits(r) {
+		h.Degraded = nil
 	}
 	writeJSON(w, code, h)
 }

@@ -66,8 +66,9 @@ func (c *connection) close() {
 // transportError is a network error in few words: without the ports and addresses
 // that would make every occurrence of the same trouble a new one.
 type transportError struct {
-	text string
-	err  error
+	text  string
+	named bool // the text names the key of the configuration to look at
+	err   error
 }
 
 // Error implements error.
@@ -85,13 +86,13 @@ func plain(err error) error {
 	case errors.Is(err, context.Canceled), errors.As(err, &explained):
 		return err
 	case errors.As(err, &dns) && dns.IsNotFound:
-		return &transportError{"no such host", err}
+		return &transportError{text: "no such host", err: err}
 	case errors.As(err, &errno):
-		return &transportError{errno.Error(), err}
+		return &transportError{text: errno.Error(), err: err}
 	case isTimeout(err):
-		return &transportError{"no answer in time", err}
+		return &transportError{text: "no answer in time", err: err}
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
-		return &transportError{"connection closed", err}
+		return &transportError{text: "connection closed", err: err}
 	}
 	return err
 }

@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/IBM/sarama"
@@ -66,15 +67,24 @@ func (l *lookup) metadata(ctx context.Context, topics ...string) (*metadata, err
 // says what to do about it.
 func unreachable(err error) error {
 	var several interface{ Unwrap() []error }
-	var causes []string
+	errs := []error{err}
 	if errors.As(err, &several) {
-		for _, cause := range several.Unwrap() {
-			causes = append(causes, cause.Error())
-		}
-	} else {
-		causes = append(causes, err.Error())
+		errs = several.Unwrap()
 	}
-	return &transportError{text: strings.Join(causes, "; ") + ": check kafka.brokers", err: err}
+	var causes []string
+	named := true
+	for _, cause := range errs {
+		var told *transportError
+		named = named && errors.As(cause, &told) && told.named
+		if text := cause.Error(); !slices.Contains(causes, text) {
+			causes = append(causes, text)
+		}
+	}
+	text := strings.Join(causes, "; ")
+	if !named {
+		text += ": check kafka.brokers"
+	}
+	return &transportError{text: text, named: true, err: err}
 }
 
 func readMetadata(resp *sarama.MetadataResponse) *metadata {

@@ -28,15 +28,15 @@ func (e *handshakeError) Unwrap() error { return e.err }
 func explainOpening(d Dialer, err error) error {
 	s := securityOf(d)
 	if text := explainLogin(s, err); text != "" {
-		return &transportError{text, err}
+		return &transportError{text: text, named: true, err: err}
 	}
 	switch {
 	case s != nil && s.opts.TLS:
 		if text := s.explainTLS(err); text != "" {
-			return &transportError{text, err}
+			return &transportError{text: text, named: true, err: err}
 		}
 	case hungUpOn(err):
-		return &transportError{"the broker closed the connection at once: if it speaks TLS at that port, set kafka.tls.enabled", err}
+		return &transportError{text: "the broker closed the connection at once: if it speaks TLS at that port, set kafka.tls.enabled", named: true, err: err}
 	}
 	return err
 }
@@ -45,7 +45,7 @@ func explainOpening(d Dialer, err error) error {
 // wanted and there was none, that is what the broker hangs up on.
 func explainFirst(d Dialer, err error) error {
 	if s := securityOf(d); hungUpOn(err) && (s == nil || s.mechanism == "") {
-		return &transportError{"the broker closed the connection at the first request: if it wants a login at that port, set kafka.sasl.mechanism", err}
+		return &transportError{text: "the broker closed the connection at the first request: if it wants a login at that port, set kafka.sasl.mechanism", named: true, err: err}
 	}
 	return err
 }
