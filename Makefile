@@ -11,6 +11,8 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
 GOLANGCI         := $(TOOLS)/golangci-lint
 GOLANGCI_VERSION := v2.15.0
+# Not part of CI: its database is on the network.
+GOVULNCHECK_VERSION := v1.9.0
 
 # PKG narrows a target to some packages: make test PKG=./bucket/...
 PKG ?= ./...
@@ -56,6 +58,14 @@ test-race: ## Run all that needs no JVM under the race detector
 .PHONY: test-cpu
 test-cpu: ## Run the packages without a client on 1, 2 and 4 processors
 	$(NO_JVM) $(GO) test -cpu 1,2,4 -timeout 15m $(TEST) ./delay ./bucket ./offset ./retry ./scheduler ./forward
+
+.PHONY: test-security
+test-security: ## Run the product against a secured Apache Kafka (a part of make test)
+	$(GO) test -count=1 -timeout 5m -run '$(RUN)' $(FLAGS) ./test/security
+
+.PHONY: vuln
+vuln: ## Look for known vulnerabilities in what is built (asks the network)
+	$(GO) run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION) ./...
 
 .PHONY: test-long
 test-long: $(TOOLS)/broker ## Run the cases unscaled as well (an hour)
