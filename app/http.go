@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -106,7 +105,5 @@ func (a *App) status(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http
 func writeJSON(w http.ResponseWriter, code int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	_ = enc.Encode(v) // the client is gone: nothing to be done
+	_ = EncodeJSON(w, v) // the client is gone: nothing to be done
 }

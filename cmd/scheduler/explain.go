@@ -141,7 +141,7 @@ func printExplanation(w io.Writer, e app.Explanation, output string, now time.Ti
 		row("note", n)
 	}
 	for _, r := range rows {
-		if _, err := fmt.Fprintf(w, "%-13s %s\n", r[0], r[1]); err != nil {
+		if _, err := fmt.Fprintf(w, "%-13s %s\n", r[0], shown(r[1])); err != nil {
 			return err
 		}
 	}

@@ -100,7 +100,7 @@ func printHealth(w io.Writer, h app.Health, output string) error {
 	state := "ready"
 	switch {
 	case !h.Ready:
-		state = "not ready: " + h.Why
+		state = "not ready: " + shown(h.Why)
 	case len(h.Degraded) > 0:
 		state = "ready, degraded"
 	case h.DegradedParts > 0:

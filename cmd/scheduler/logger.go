@@ -7,8 +7,21 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"delay-scheduler/app"
 	"delay-scheduler/config"
 )
+
+// escaping escapes what a terminal would take for a command: the encoders leave some of
+// it in texts that come from elsewhere.
+type escaping struct{ to io.Writer }
+
+// Write implements io.Writer. An entry comes in one piece.
+func (e escaping) Write(entry []byte) (int, error) {
+	if _, err := e.to.Write(app.Escape(entry)); err != nil {
+		return 0, err
+	}
+	return len(entry), nil
+}
 
 // newLogger makes the process's logger: JSON lines for machines, console for people.
 // It does not sample: logs are for state changes, and none may be missing.
@@ -26,5 +39,5 @@ func newLogger(c *config.Config, w io.Writer) (*zap.Logger, error) {
 		enc.EncodeLevel = zapcore.CapitalLevelEncoder
 		encoder = zapcore.NewConsoleEncoder(enc)
 	}
-	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), level)), nil
+	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(escaping{w})), level)), nil
 }

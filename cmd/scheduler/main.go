@@ -33,7 +33,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if quiet, ok := errors.AsType[silentError](err); ok {
 		return quiet.code
 	}
-	fmt.Fprintln(stderr, "scheduler:", err)
+	fmt.Fprintln(stderr, "scheduler:", shownLines(err.Error()))
 	if _, ok := errors.AsType[usageError](err); ok {
 		return exitUsage
 	}

@@ -102,7 +102,7 @@ what was due up to HORIZON, but for the exceptions.
 		fmt.Fprintln(w)
 	}
 	for _, r := range remarks {
-		fmt.Fprintln(w, r)
+		fmt.Fprintln(w, shown(r))
 	}
 	return nil
 }

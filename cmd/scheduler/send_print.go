@@ -37,7 +37,7 @@ func printSend(w io.Writer, r app.SendResult, o app.SendOptions, output string) 
 		fmt.Fprintf(w, "\n%d came out neither in %s nor in the dead-letter topic within %v of being due.\n", r.Missing, r.Target, o.Timeout)
 		fmt.Fprintln(w, `Is a scheduler running that reads the topic ("scheduler health"), and how does it stand ("scheduler offsets show")?`)
 		if r.Trouble != "" {
-			fmt.Fprintln(w, "The target could not be read:", r.Trouble)
+			fmt.Fprintln(w, "The target could not be read:", shown(r.Trouble))
 		}
 	}
 	return nil
