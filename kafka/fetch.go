@@ -24,6 +24,9 @@ type FetchOptions struct {
 	// PartitionBytes bounds one partition's share of a response; a batch that is larger
 	// comes alone and whole. Zero: 1 MiB.
 	PartitionBytes int32
+	// HangingAfter is after how long a transaction that stays open is reported. Zero:
+	// DefaultHangingAfter.
+	HangingAfter time.Duration
 }
 
 func (o FetchOptions) withDefaults() FetchOptions {
@@ -35,6 +38,9 @@ func (o FetchOptions) withDefaults() FetchOptions {
 	}
 	if o.PartitionBytes == 0 {
 		o.PartitionBytes = 1 << 20
+	}
+	if o.HangingAfter == 0 {
+		o.HangingAfter = DefaultHangingAfter
 	}
 	return o
 }

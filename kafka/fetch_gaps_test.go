@@ -214,3 +214,24 @@ func deleteRecords(t testing.TB, b testkafka.Endpoint, topic string, before int6
 	require.NoError(t, err)
 	require.NoError(t, resp.Error())
 }
+
+func TestTransactionThatHangsIsNamedWithItsProducer(t *testing.T) {
+	testkafka.Each(t, func(t *testing.T, b testkafka.Broker) {
+		topic := testkafka.UniqueName(t)
+		b.CreateTopic(topic, 1, nil)
+		produceTo(t, b, &kgo.Record{Topic: topic, Value: []byte("before")})
+		w := newTransactions(t, b, topic)
+		w.begin()
+		w.write(1)
+		id, _, err := w.client.ProducerID(t.Context())
+		require.NoError(t, err)
+
+		s := startFetcher(t, b, func(o *FetchOptions) { o.HangingAfter = 100 * time.Millisecond }).Open(topic, 0, 0)
+		hanging := batchUntil(t, s, nil, func(b scheduler.Batch) bool { return b.Hanging != nil }).Hanging
+		require.EqualValues(t, 1, hanging.Offset)
+		require.Equal(t, id, hanging.ProducerID)
+		require.GreaterOrEqual(t, hanging.Open, 100*time.Millisecond)
+		w.end(kgo.TryAbort)
+		batchUntil(t, s, nil, func(b scheduler.Batch) bool { return b.Hanging == nil })
+	})
+}

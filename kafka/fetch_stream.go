@@ -46,6 +46,7 @@ type stream struct {
 	heard   time.Time // when the receiver got the last batch
 	live    time.Time // when a fetch was last answered
 	trouble trouble
+	hanging hanging
 	beyond  bool // the last fetch was beyond the end of the log
 }
 
@@ -172,6 +173,7 @@ func (s *stream) take(ctx context.Context, block *sarama.FetchResponseBlock) {
 	p := decodePage(s.topic, s.partition, s.next, block)
 	s.start, s.end = block.LogStartOffset, stableEnd(block)
 	s.beyond, s.earliest = false, false
+	s.watchTransactions(ctx, block)
 	if p.next == s.next && s.end > s.next {
 		s.empty(ctx, block)
 		return
@@ -211,6 +213,7 @@ func (s *stream) empty(ctx context.Context, block *sarama.FetchResponseBlock) {
 // filled in.
 func (s *stream) deliver(ctx context.Context, b scheduler.Batch) {
 	b.Next, b.LogStart, b.LogEnd = s.next, s.start, s.end
+	b.Hanging = s.hanging.transaction(s.fetcher.opts.HangingAfter, time.Now())
 	timer := time.NewTimer(settleTime)
 	defer timer.Stop()
 	if offer(ctx, s.out, b, timer.C) {

@@ -24,9 +24,19 @@ type Batch struct {
 	// Truncated says that the position was beyond the end of the log; reading goes
 	// on at the end.
 	Truncated bool
+	// Hanging is a transaction that has been open for too long; nil: none. LogEnd is
+	// where it begins, and nothing behind it can be read.
+	Hanging *Transaction
 	// Err is why nothing can be read at the moment; nil again when it can. Reading
 	// goes on by itself.
 	Err error
+}
+
+// Transaction is one that its producer has begun and not ended.
+type Transaction struct {
+	Offset     int64 // of its first record in the partition
+	ProducerID int64 // -1: not known
+	Open       time.Duration
 }
 
 // Stream is one partition's reading. Batches has capacity 1; while it is full the

@@ -15,6 +15,7 @@ type fakeTopic struct {
 	records []delay.Record
 	end     int64
 	changed chan struct{}
+	last    *fakeStream
 	opened  []int64 // the positions that streams were opened at
 }
 
@@ -83,12 +84,21 @@ func (f *fakeTopic) from(o int64) (recs []delay.Record, end int64, changed chan 
 
 func header(k, v string) delay.Header { return delay.Header{Key: []byte(k), Value: []byte(v)} }
 
+// tell sends a batch without records, as the log says something of itself now and then.
+func (f *fakeTopic) tell(b Batch) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	b.Next, b.LogEnd = f.end, f.end
+	f.last.batches <- b
+}
+
 // Open implements Log.
 func (f *fakeTopic) Open(_ string, _ int32, from int64) Stream {
+	s := &fakeStream{batches: make(chan Batch, 1), quit: make(chan struct{})}
 	f.mu.Lock()
 	f.opened = append(f.opened, from)
+	f.last = s
 	f.mu.Unlock()
-	s := &fakeStream{batches: make(chan Batch, 1), quit: make(chan struct{})}
 	go s.feed(f, max(from, 0))
 	return s
 }

@@ -33,6 +33,7 @@ func (p *partition) fetchState(b Batch) {
 	}
 	p.fetched.err = b.Err
 	if b.Err == nil {
+		p.fetched.hanging = b.Hanging
 		p.fetched.logStart, p.fetched.logEnd = b.LogStart, b.LogEnd
 	}
 	if b.Lost > 0 {

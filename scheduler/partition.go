@@ -56,6 +56,7 @@ type partition struct {
 	fetched struct {
 		logStart, logEnd int64
 		err              error
+		hanging          *Transaction
 	}
 
 	phase   phase

@@ -35,6 +35,7 @@ type PartitionStatus struct {
 	stalled        bool
 	fetchErr       bool
 	foreign        string
+	hanging        *Transaction
 	leaseOver      bool
 	commitErrors   int
 	gone           bool
@@ -59,7 +60,7 @@ func (p *partition) publish(wall time.Time, boot time.Duration) {
 		Topic: p.claim.Topic, Partition: p.claim.Partition, Phase: p.phase.String(),
 		Pending: p.tracker.Pending(), Bytes: p.account.Used(), InFlight: p.port.InFlight(),
 		Watermark: p.tracker.Low(), Position: p.tracker.Next(), CompletedAbove: p.tracker.Above(),
-		LogStart: p.fetched.logStart, LogEnd: p.fetched.logEnd, Fetch: "reading",
+		LogStart: p.fetched.logStart, LogEnd: p.fetched.logEnd, Fetch: "reading", hanging: p.fetched.hanging,
 		Rebuilding: p.restoring, Committed: p.claim.Committed,
 		CommitBytes: len(p.commits.sent.metadata), CommitDropped: p.commits.dropped,
 		stalled: p.stalled, fetchErr: p.fetched.err != nil, commitErrors: p.commits.errors, gone: p.phase == gone,
@@ -145,12 +146,13 @@ const (
 	TroubleBehind  = "clock_behind"
 	TroubleHeld    = "held"
 	TroubleForeign = "foreign_topic"
+	TroubleHanging = "hanging_transaction"
 	commitTroubles = 3 // refusals in a row before it is called trouble
 )
 
 // TroubleReasons lists all reasons, so that a metric can show those that are absent.
 func TroubleReasons() []string {
-	return []string{TroubleBudget, TroubleFetch, TroubleCommit, TroubleLease, TroubleGone, TroubleStuck, TroubleJump, TroubleBehind, TroubleHeld, TroubleForeign}
+	return []string{TroubleBudget, TroubleFetch, TroubleCommit, TroubleLease, TroubleGone, TroubleStuck, TroubleJump, TroubleBehind, TroubleHeld, TroubleForeign, TroubleHanging}
 }
 
 // Troubles lists what is wrong at the moment.
@@ -194,6 +196,9 @@ func (st *PartitionStatus) troubles(subject string) []Trouble {
 	if st.foreign != "" {
 		out = append(out, Trouble{TroubleForeign, subject, st.foreign})
 	}
+	if h := st.hanging; h != nil {
+		out = append(out, Trouble{TroubleHanging, subject, h.describe()})
+	}
 	if st.gone {
 		out = append(out, Trouble{TroubleGone, subject, "the topic was deleted with records pending"})
 	}
@@ -206,4 +211,13 @@ func (h *Held) describe() string {
 		what = fmt.Sprintf("offsets %d to %d of a log that ended before the committed offset", h.From, h.Below-1)
 	}
 	return what + " are held: say what becomes of them with scheduler offsets accept"
+}
+
+func (t *Transaction) describe() string {
+	who := "a producer that cannot be named"
+	if t.ProducerID >= 0 {
+		who = fmt.Sprintf("producer id %d", t.ProducerID)
+	}
+	return fmt.Sprintf("a transaction of %s has been open since offset %d for %v: what was written after it cannot be read until it ends (kafka-transactions.sh abort ends it by hand)",
+		who, t.Offset, t.Open.Round(time.Second))
 }

@@ -194,3 +194,16 @@ func TestRefusedCommitsAreTrouble(t *testing.T) {
 		require.Contains(t, fmt.Sprint(w.s.Troubles()), TroubleCommit)
 	})
 }
+
+func TestTransactionThatHangsIsReportedWhileItDoes(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *workbench) {
+		w.start()
+		w.topic.tell(Batch{Hanging: &Transaction{Offset: 7, ProducerID: 4711, Open: time.Minute}})
+		w.after(time.Second)
+		require.Equal(t, TroubleHanging, w.s.Troubles()[0].Reason)
+		require.Contains(t, w.s.Troubles()[0].Detail, "producer id 4711")
+		w.topic.tell(Batch{})
+		w.after(time.Second)
+		require.Empty(t, w.s.Troubles())
+	})
+}

@@ -1,0 +1,101 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/IBM/sarama"
+
+	"delay-scheduler/scheduler"
+)
+
+// DefaultHangingAfter is for how long the last stable offset may stand still below the
+// log's end. An application that lives ends its transactions within seconds, and the
+// brokers those of one that does not after its transaction.timeout.ms, a minute unless
+// it is set otherwise.
+const DefaultHangingAfter = 30 * time.Second
+
+// hanging watches the last stable offset of one partition: what was written after a
+// transaction that is still open cannot be read, however long that takes.
+type hanging struct {
+	at       int64     // where the transaction begins
+	since    time.Time // when it was first seen there; zero: none is open
+	known    bool      // it was asked whose it is
+	producer int64     // -1: it could not be found out
+}
+
+// observe takes what a fetch said of the log's end.
+func (h *hanging) observe(block *sarama.FetchResponseBlock, now time.Time) {
+	switch {
+	case block.LastStableOffset < 0 || block.LastStableOffset >= block.HighWaterMarkOffset:
+		*h = hanging{}
+	case h.since.IsZero() || h.at != block.LastStableOffset:
+		*h = hanging{at: block.LastStableOffset, since: now, producer: -1}
+	}
+}
+
+// transaction is the one that hangs, nil if none does.
+func (h *hanging) transaction(after time.Duration, now time.Time) *scheduler.Transaction {
+	if h.since.IsZero() || now.Sub(h.since) < after {
+		return nil
+	}
+	return &scheduler.Transaction{Offset: h.at, ProducerID: h.producer, Open: now.Sub(h.since)}
+}
+
+// watchTransactions notes what a fetch said, and asks once whose transaction hangs.
+func (s *stream) watchTransactions(ctx context.Context, block *sarama.FetchResponseBlock) {
+	h := &s.hanging
+	h.observe(block, time.Now())
+	if h.known || h.transaction(s.fetcher.opts.HangingAfter, time.Now()) == nil {
+		return
+	}
+	h.known = true
+	if id, err := s.node.producerAt(ctx, s.topic, s.partition, h.at); err == nil {
+		h.producer = id
+	}
+}
+
+var errNoBatch = errors.New("there is no batch")
+
+// producerAt asks who wrote the batch at an offset, whether it is committed or not.
+func (n *node) producerAt(ctx context.Context, topic string, partition int32, offset int64) (int64, error) {
+	select {
+	case conn := <-n.aside:
+		defer func() {
+			conn.close()
+			n.aside <- conn
+		}()
+		return producerAt(ctx, &conn, topic, partition, offset)
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
+}
+
+func producerAt(ctx context.Context, conn *connection, topic string, partition int32, offset int64) (int64, error) {
+	req := &sarama.FetchRequest{
+		Version: 11, SessionEpoch: -1, Isolation: sarama.ReadUncommitted,
+		MinBytes: 1, MaxWaitTime: 1000, MaxBytes: explainBytes,
+	}
+	req.AddBlock(topic, partition, offset, explainBytes, -1)
+	var resp *sarama.FetchResponse
+	if err := conn.do(ctx, requestTimeout, func(b *sarama.Broker) (err error) {
+		resp, err = b.Fetch(req)
+		return err
+	}); err != nil {
+		return 0, err
+	}
+	block := resp.GetBlock(topic, partition)
+	if block == nil {
+		return 0, sarama.ErrIncompleteResponse
+	}
+	if err := kafkaError(block.Err); err != nil {
+		return 0, err
+	}
+	for _, set := range block.RecordsSet {
+		if b := set.RecordBatch; b != nil && b.FirstOffset+int64(b.LastOffsetDelta) >= offset {
+			return b.ProducerID, nil
+		}
+	}
+	return 0, errNoBatch
+}
