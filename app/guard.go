@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"go.uber.org/zap"
@@ -48,13 +49,7 @@ func (g *guard) admits(r *http.Request) bool {
 // is added later is guarded unless somebody decides otherwise.
 func (g *guard) around(next http.Handler, open ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for _, path := range open {
-			if r.URL.Path == path {
-				next.ServeHTTP(w, r)
-				return
-			}
-		}
-		if !g.admits(r) {
+		if !slices.Contains(open, r.URL.Path) && !g.admits(r) {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			http.Error(w, "the token is missing or wrong: send it as Authorization: Bearer TOKEN (http.token_file has it)", http.StatusUnauthorized)
 			return

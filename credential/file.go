@@ -99,8 +99,7 @@ func readFile(path string) ([]byte, error) {
 
 // cause leaves the path out, which the caller names.
 func cause(err error) error {
-	var path *os.PathError
-	if errors.As(err, &path) {
+	if path, ok := errors.AsType[*os.PathError](err); ok {
 		return path.Err
 	}
 	return err

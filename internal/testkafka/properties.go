@@ -28,12 +28,12 @@ func addressProperties(n *node, all []*node) map[string]string {
 	for _, voter := range all {
 		voters = append(voters, fmt.Sprintf("%d@%s", voter.id, voter.controller))
 	}
-	listeners := fmt.Sprintf("CLIENT://%s,INTERNAL://%s,CONTROLLER://%s", n.client, n.internal, n.controller)
-	advertised := fmt.Sprintf("CLIENT://%s,INTERNAL://%s", n.addr(), n.internal)
+	var others strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(n.others)) {
-		listeners += "," + name + "://" + n.others[name]
-		advertised += "," + name + "://" + n.others[name]
+		others.WriteString("," + name + "://" + n.others[name])
 	}
+	listeners := fmt.Sprintf("CLIENT://%s,INTERNAL://%s,CONTROLLER://%s%s", n.client, n.internal, n.controller, others.String())
+	advertised := fmt.Sprintf("CLIENT://%s,INTERNAL://%s%s", n.addr(), n.internal, others.String())
 	return map[string]string{
 		"process.roles":                  "broker,controller",
 		"node.id":                        strconv.Itoa(int(n.id)),

@@ -54,6 +54,8 @@ func start(t *testing.T) *testkafka.Cluster {
 	all := []string{testkafka.Plain, testkafka.ScramSHA256, testkafka.ScramSHA512}
 	return testkafka.Start(t,
 		testkafka.WithProxy(), testkafka.WithClientCert(), testkafka.WithSASL(testkafka.ScramSHA512), testkafka.WithACLs(),
+		// Each login there is good for as long: it has to be repeated within the tests.
+		testkafka.WithProperty("listener.name.client.connections.max.reauth.ms", "3000"),
 		testkafka.WithUser(user, password), testkafka.WithUser("rotating", password),
 		testkafka.WithListener(logins, testkafka.Listener{TLS: true, SASL: all}),
 		testkafka.WithListener(mutual, testkafka.Listener{TLS: true, ClientCert: true}),
