@@ -40,7 +40,7 @@ func openCluster(brokers []string) (*cluster, error) {
 		if ok, why := testkafka.Available(); !ok {
 			return nil, fmt.Errorf("start a broker: %s: name one that runs with -brokers", why)
 		}
-		server, err := testkafka.Launch(testkafka.WithOptimizer(), testkafka.WithHeap(heap))
+		server, err := testkafka.Launch(testkafka.WithOptimizer(), testkafka.WithHeap(heap), testkafka.WithListener(secure, testkafka.Listener{TLS: true}))
 		if err != nil {
 			return nil, err
 		}

@@ -56,7 +56,7 @@ func (b *bench) burstOnce(ctx context.Context, name string, lead time.Duration) 
 	}
 	defer remove()
 	source, target := topics[0], topics[1]
-	if err := b.forwardBurst(ctx, &r, name, source, target, lead); err != nil {
+	if err := b.forwardBurst(ctx, &r, name, "", source, target, lead); err != nil {
 		return r, err
 	}
 	n := b.o.records
@@ -73,9 +73,9 @@ func (b *bench) burstOnce(ctx context.Context, name string, lead time.Duration) 
 }
 
 // forwardBurst runs the product, which has ended when it returns: the copies have the
-// machine for themselves.
-func (b *bench) forwardBurst(ctx context.Context, r *burstRun, name, source, target string, lead time.Duration) (err error) {
-	p, err := b.start(ctx, source)
+// machine for themselves. With an authority's certificate it connects over TLS.
+func (b *bench) forwardBurst(ctx context.Context, r *burstRun, name, ca, source, target string, lead time.Duration) (err error) {
+	p, err := b.startOver(ctx, source, ca)
 	if err != nil {
 		return err
 	}

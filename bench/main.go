@@ -53,6 +53,7 @@ var measurements = []struct {
 	{"steady", (*bench).steady},
 	{"memory", (*bench).memory},
 	{"restart", (*bench).restart},
+	{"tls", (*bench).encrypted},
 }
 
 func measurementNames() []string {

@@ -42,6 +42,7 @@ type process struct {
 	bin, dir string
 	name     string // of its group, files
 	brokers  []string
+	ca       string // of the brokers' certificates; "": no TLS
 	source   string
 	listen   string
 	cmd      *exec.Cmd
@@ -51,7 +52,15 @@ type process struct {
 
 // start runs the product on a source topic and waits until it has all partitions.
 func (b *bench) start(ctx context.Context, source string) (*process, error) {
-	p := &process{bin: b.o.bin, dir: b.dir, name: source, brokers: b.cluster.brokers, source: source}
+	return b.startOver(ctx, source, "")
+}
+
+// startOver is start with every connection over TLS, if there is an authority's file.
+func (b *bench) startOver(ctx context.Context, source, ca string) (*process, error) {
+	p := &process{bin: b.o.bin, dir: b.dir, name: source, brokers: b.cluster.brokers, ca: ca, source: source}
+	if ca != "" {
+		p.brokers = b.cluster.server.ListenerAddrs(secure)
+	}
 	if err := p.start(ctx); err != nil {
 		return nil, err
 	}
@@ -99,6 +108,7 @@ func (p *process) file(kind string) string { return filepath.Join(p.dir, p.name+
 func writeConfig(p *process) error {
 	text := fmt.Sprintf(`kafka:
   brokers: ["%s"]
+  tls: {enabled: %t, ca_file: %q}
 group:
   id: %s
   instance_id: %s-0
@@ -109,7 +119,7 @@ memory:
 http:
   listen: %q
   pprof: true
-`, strings.Join(p.brokers, `", "`), p.name, p.name, p.source, budget, p.listen)
+`, strings.Join(p.brokers, `", "`), p.ca != "", p.ca, p.name, p.name, p.source, budget, p.listen)
 	if err := os.WriteFile(p.file("yaml"), []byte(text), 0o600); err != nil {
 		return fmt.Errorf("configure the scheduler: %w", err)
 	}

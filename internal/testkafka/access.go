@@ -152,11 +152,7 @@ func (c *Cluster) Authority() *Authority {
 // ListenerAddrs are where clients connect to a listener of WithListener.
 func (c *Cluster) ListenerAddrs(name string) []string {
 	c.t.Helper()
-	var addrs []string
-	for _, n := range c.own().nodes {
-		addr, ok := n.others[name]
-		require.True(c.t, ok, "the cluster was started without the listener %s", name)
-		addrs = append(addrs, addr)
-	}
+	addrs := c.own().ListenerAddrs(name)
+	require.NotEmpty(c.t, addrs, "the cluster was started without the listener %s", name)
 	return addrs
 }

@@ -125,6 +125,27 @@ func (s *Server) Addrs() []string {
 	return addrs
 }
 
+// ListenerAddrs are where clients connect to a listener of WithListener; none, if it was
+// started without it.
+func (s *Server) ListenerAddrs(name string) []string {
+	var addrs []string
+	for _, n := range s.nodes {
+		if addr, ok := n.others[name]; ok {
+			addrs = append(addrs, addr)
+		}
+	}
+	return addrs
+}
+
+// AuthorityPEM is the certificate of who signed those of the brokers; nil, if it was
+// started without a security option.
+func (s *Server) AuthorityPEM() []byte {
+	if s.secrets == nil {
+		return nil
+	}
+	return s.secrets.authority.PEM()
+}
+
 // Version is the version of Apache Kafka that runs.
 func (s *Server) Version() string { return s.settings.version }
 
