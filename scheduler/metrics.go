@@ -48,7 +48,7 @@ func newMetrics(s *Scheduler, reg prometheus.Registerer) *metrics {
 type gauges struct {
 	s                                                       *Scheduler
 	pending, bytes, nextDue, overdue, watermark, above, pos *prometheus.Desc
-	logEnd, setBytes, used, limit                           *prometheus.Desc
+	oldest, logEnd, setBytes, used, limit                   *prometheus.Desc
 }
 
 func newGauges(s *Scheduler) *gauges {
@@ -64,6 +64,7 @@ func newGauges(s *Scheduler) *gauges {
 		bytes:     per("pending_bytes", "What the pending records are charged against memory.budget."),
 		nextDue:   per("next_due_timestamp_seconds", "Due time of the next record; 0 when nothing is pending."),
 		overdue:   per("overdue_not_in_flight_records", "Records that are due and neither sent nor in flight."),
+		oldest:    per("oldest_overdue_seconds", "How long ago the oldest of those was due; 0 when there is none."),
 		watermark: per("watermark_offset", "Everything below this offset is done."),
 		above:     per("completed_above_watermark", "Offsets above the watermark that are done: lag that is no work."),
 		pos:       per("position_offset", "Next offset to be read."),
@@ -76,7 +77,7 @@ func newGauges(s *Scheduler) *gauges {
 
 // Describe implements prometheus.Collector.
 func (g *gauges) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{g.pending, g.bytes, g.nextDue, g.overdue, g.watermark, g.above, g.pos, g.logEnd, g.setBytes, g.used, g.limit} {
+	for _, d := range []*prometheus.Desc{g.pending, g.bytes, g.nextDue, g.overdue, g.oldest, g.watermark, g.above, g.pos, g.logEnd, g.setBytes, g.used, g.limit} {
 		ch <- d
 	}
 }
@@ -86,12 +87,14 @@ func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
+	now := g.s.parts.Clock.Wall()
 	for _, st := range g.s.Partitions() {
 		l := []string{st.Topic, strconv.Itoa(int(st.Partition))}
 		gauge(g.pending, float64(st.Pending), l...)
 		gauge(g.bytes, float64(st.Bytes), l...)
 		gauge(g.nextDue, float64(st.NextDue)/1000, l...)
 		gauge(g.overdue, float64(st.Overdue), l...)
+		gauge(g.oldest, st.overdueFor(now).Seconds(), l...)
 		gauge(g.watermark, float64(st.Watermark), l...)
 		gauge(g.above, float64(st.CompletedAbove), l...)
 		gauge(g.pos, float64(st.Position), l...)

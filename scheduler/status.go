@@ -116,6 +116,15 @@ func (p *partition) backlog(st *PartitionStatus, now int64) {
 	}
 }
 
+// overdueFor is how long ago the oldest overdue record was due, by the wall clock; 0 when
+// nothing is overdue. A snapshot may be older than now, and a clock may step back.
+func (st *PartitionStatus) overdueFor(now time.Time) time.Duration {
+	if st.OldestOverdue == 0 {
+		return 0
+	}
+	return max(0, now.Sub(time.UnixMilli(st.OldestOverdue)))
+}
+
 // Partitions gives a snapshot of all loops, by topic and partition.
 func (s *Scheduler) Partitions() []PartitionStatus {
 	var out []PartitionStatus
