@@ -27,6 +27,14 @@ BENCH ?=
 # FUZZTIME is how long each fuzz target runs.
 FUZZTIME ?= 20s
 
+# IMAGE and VERSION name what `make image` builds.
+IMAGE ?= delay-scheduler
+# ARCH is the image's.
+ARCH ?= $(shell $(GO) env GOARCH)
+
+# Modules beside the main one, which ./... does not see.
+MODULES := test/deploy
+
 # Tests that need no broker must not find a JVM by chance.
 NO_JVM := JAVA_HOME=/none
 
@@ -34,7 +42,7 @@ TEST := -p $(PARALLEL) -run '$(RUN)' $(FLAGS)
 
 .PHONY: help
 help: ## List the targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "  KAFKA_VERSION=3.9.1 make test     on another version of Apache Kafka"
 	@echo "  make test PKG=./bucket RUN=F01    some packages, some tests"
@@ -43,6 +51,12 @@ help: ## List the targets
 build: ## Build bin/scheduler
 	$(GO) build -trimpath -ldflags "-X main.version=$(VERSION)" -o $(BIN)/scheduler ./cmd/scheduler
 
+.PHONY: image
+image: ## Build the image IMAGE:VERSION (nothing is pulled)
+	CGO_ENABLED=0 GOOS=linux GOARCH=$(ARCH) $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o $(BIN)/image/scheduler ./cmd/scheduler
+	docker build --build-arg VERSION=$(VERSION) --build-arg REVISION=$$(git rev-parse HEAD 2>/dev/null || echo unknown) \
+		-t $(IMAGE):$(VERSION) -t $(IMAGE):latest .
+
 .PHONY: demo
 demo: build ## Show the main job in 20 seconds: delays, a kill in the middle, nothing lost
 	@$(BIN)/scheduler demo
@@ -50,6 +64,18 @@ demo: build ## Show the main job in 20 seconds: delays, a kill in the middle, no
 .PHONY: test
 test: $(TOOLS)/broker ## Run all tests, on Apache Kafka where there are Java and Maven
 	$(TOOLS)/broker -- $(GO) test -timeout 9m $(TEST) $(PKG)
+ifeq ($(PKG)$(RUN),./...)
+	$(MAKE) --no-print-directory test-deploy
+endif
+
+.PHONY: test-deploy
+test-deploy: ## Check Dockerfile, deploy/, alerts and dashboard against the program
+	cd test/deploy && $(GO) test -timeout 9m -run '$(RUN)' $(FLAGS) ./...
+	test/deploy/promtool.sh
+
+.PHONY: test-containers
+test-containers: ## Run the image, a broker's image and compose.yaml in Docker (as root, on Debian)
+	test/containers/run.sh -run '$(RUN)' $(FLAGS)
 
 .PHONY: test-race
 test-race: ## Run all that needs no JVM under the race detector
@@ -89,6 +115,7 @@ bench-micro: ## Run the benchmarks beside the code
 .PHONY: lint
 lint: $(GOLANGCI) ## Check style and the import arrows, and that go.mod and formatting are in order
 	$(GOLANGCI) run --allow-parallel-runners ./...
+	@for module in $(MODULES); do (set -x; cd $$module && $(abspath $(GOLANGCI)) run --allow-parallel-runners ./... && $(GO) mod tidy -diff); done
 	$(GO) mod verify >/dev/null
 	$(GO) mod tidy -diff
 

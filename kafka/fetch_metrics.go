@@ -14,7 +14,7 @@ type fetchMetrics struct {
 
 func newFetchMetrics(reg prometheus.Registerer) *fetchMetrics {
 	f := promauto.With(reg)
-	return &fetchMetrics{
+	m := &fetchMetrics{
 		requests: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "delay_scheduler_fetch_requests_total",
 			Help: "Fetch requests, by whether they wait for records to arrive (tail) or read what is there (quick).",
@@ -28,6 +28,14 @@ func newFetchMetrics(reg prometheus.Registerer) *fetchMetrics {
 			Help: "Failed attempts to read a partition, by cause (connection, leader, missing, refused, undecodable).",
 		}, []string{"cause"}),
 	}
+	// From zero: of a series that begins with its first failure, a rate never sees it.
+	for _, poll := range []string{"tail", "quick"} {
+		m.requests.WithLabelValues(poll)
+	}
+	for _, cause := range fetchCauses {
+		m.failures.WithLabelValues(cause)
+	}
+	return m
 }
 
 func (m *fetchMetrics) request(tail bool) {

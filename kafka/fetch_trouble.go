@@ -149,6 +149,9 @@ func (s *stream) bounds(ctx context.Context) (Bounds, error) {
 	return s.node.bounds(ctx, s.topic, s.partition)
 }
 
+// fetchCauses are all that causeOf gives.
+var fetchCauses = []string{"connection", "leader", "missing", "refused", "undecodable"}
+
 // causeOf sorts errors for the metric.
 func causeOf(err error) string {
 	var code sarama.KError

@@ -1,0 +1,159 @@
+package deploy
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/stretchr/testify/require"
+)
+
+// root is the repository's.
+const root = "../.."
+
+// program is the built scheduler.
+var program string
+
+// exposed are the families that a running scheduler shows under /metrics, by name.
+var exposed map[string]*dto.MetricFamily
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "delay-scheduler-deploy-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	program = filepath.Join(dir, "scheduler")
+	build := exec.Command("go", "build", "-o", program, "./cmd/scheduler")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build the scheduler: %v\n%s", err, out)
+		return 1
+	}
+	if exposed, err = scrape(dir); err != nil {
+		fmt.Fprintln(os.Stderr, "read the metrics of a running scheduler:", err)
+		return 1
+	}
+	return m.Run()
+}
+
+// scrape runs the embedded broker with a scheduler on it and reads its metrics once it
+// has partitions.
+func scrape(dir string) (families map[string]*dto.MetricFamily, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, "dev", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	defer func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+	}()
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		_, url, found := strings.Cut(lines.Text(), "status  ")
+		if !found {
+			continue
+		}
+		go func() { // What it prints until its end has to go somewhere.
+			for lines.Scan() {
+			}
+		}()
+		return await(ctx, strings.Replace(url, "/v1/status", "/metrics", 1))
+	}
+	return nil, fmt.Errorf("it did not say where its status is: %w", lines.Err())
+}
+
+func await(ctx context.Context, url string) (map[string]*dto.MetricFamily, error) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		families, err := read(ctx, url)
+		if err == nil && families["delay_scheduler_watermark_offset"] != nil {
+			return families, nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("no partition in %s after a minute: %w", url, err)
+		}
+	}
+}
+
+func read(ctx context.Context, url string) (map[string]*dto.MetricFamily, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	return parser.TextToMetricFamilies(resp.Body)
+}
+
+// labelsOf are the label names of a family.
+func labelsOf(f *dto.MetricFamily) map[string]bool {
+	names := map[string]bool{}
+	for _, m := range f.GetMetric() {
+		for _, l := range m.GetLabel() {
+			names[l.GetName()] = true
+		}
+	}
+	return names
+}
+
+// valuesOf are the values that a label has among a family's series.
+func valuesOf(f *dto.MetricFamily, label string) map[string]bool {
+	values := map[string]bool{}
+	for _, m := range f.GetMetric() {
+		for _, l := range m.GetLabel() {
+			if l.GetName() == label {
+				values[l.GetValue()] = true
+			}
+		}
+	}
+	return values
+}
+
+func file(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(root, path))
+	require.NoError(t, err)
+	return string(b)
+}
+
+// scheduler runs the program with an environment and returns what it printed.
+func scheduler(t *testing.T, env []string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(program, args...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, env...)
+	var out, problems bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &problems
+	require.NoError(t, cmd.Run(), "scheduler %s: %s", strings.Join(args, " "), &problems)
+	require.Empty(t, problems.String(), "warnings of scheduler %s", strings.Join(args, " "))
+	return out.String()
+}
