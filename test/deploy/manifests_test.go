@@ -16,12 +16,14 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
 
 const manifests = "deploy/kubernetes"
 
-// decode reads a manifest; a field that the API does not have is an error.
+// decode reads a manifest as the API server does: a field that it does not have, or has in
+// other letters (which yaml.UnmarshalStrict would take), is an error.
 func decode[T any](t *testing.T, name, kind string) *T {
 	t.Helper()
 	text := []byte(file(t, filepath.Join(manifests, name)))
@@ -29,7 +31,11 @@ func decode[T any](t *testing.T, name, kind string) *T {
 	require.NoError(t, yaml.Unmarshal(text, &is))
 	require.Equal(t, kind, is.APIVersion+" "+is.Kind, name)
 	into := new(T)
-	require.NoError(t, yaml.UnmarshalStrict(text, into), name)
+	converted, err := yaml.YAMLToJSONStrict(text)
+	require.NoError(t, err, name)
+	strict, err := kjson.UnmarshalStrict(converted, into)
+	require.NoError(t, err, name)
+	require.Empty(t, strict, name)
 	return into
 }
 
