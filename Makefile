@@ -33,7 +33,7 @@ IMAGE ?= delay-scheduler
 ARCH ?= $(shell $(GO) env GOARCH)
 
 # Modules beside the main one, which ./... does not see.
-MODULES := test/deploy
+MODULES := test/deploy test/containers
 
 # Tests that need no broker must not find a JVM by chance.
 NO_JVM := JAVA_HOME=/none
