@@ -149,11 +149,18 @@ func file(t *testing.T, path string) string {
 // scheduler runs the program with an environment and returns what it printed.
 func scheduler(t *testing.T, env []string, args ...string) string {
 	t.Helper()
+	out, problems := said(t, env, args...)
+	require.Empty(t, problems, "warnings of scheduler %s", strings.Join(args, " "))
+	return out
+}
+
+// said runs the program and returns what it printed, and what it warned of.
+func said(t *testing.T, env []string, args ...string) (printed, warned string) {
+	t.Helper()
 	cmd := exec.Command(program, args...)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, env...)
 	var out, problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	require.NoError(t, cmd.Run(), "scheduler %s: %s", strings.Join(args, " "), &problems)
-	require.Empty(t, problems.String(), "warnings of scheduler %s", strings.Join(args, " "))
-	return out.String()
+	return out.String(), problems.String()
 }
