@@ -170,24 +170,8 @@ func (a *Admin) readRecord(ctx context.Context, topic string, partition int32, o
 }
 
 func fetchRecord(ctx context.Context, conn *connection, topic string, partition int32, offset int64) (delay.Record, error) {
-	req := &sarama.FetchRequest{
-		Version: 11, SessionEpoch: -1, Isolation: sarama.ReadCommitted,
-		MinBytes: 1, MaxWaitTime: 1000, MaxBytes: explainBytes,
-	}
-	req.AddBlock(topic, partition, offset, explainBytes, -1)
-	var resp *sarama.FetchResponse
-	err := conn.do(ctx, requestTimeout, func(b *sarama.Broker) (err error) {
-		resp, err = b.Fetch(req)
-		return err
-	})
+	block, err := fetchBlock(ctx, conn, topic, partition, offset)
 	if err != nil {
-		return delay.Record{}, err
-	}
-	block := resp.GetBlock(topic, partition)
-	if block == nil {
-		return delay.Record{}, sarama.ErrIncompleteResponse
-	}
-	if err := kafkaError(block.Err); err != nil {
 		return delay.Record{}, err
 	}
 	page := decodePage(topic, partition, offset, block)

@@ -186,5 +186,5 @@ func resourceError(r *sarama.ResourceResponse) error {
 	if errors.Is(code, sarama.ErrUnknownTopicOrPartition) {
 		return ErrUnknownTopic
 	}
-	return kafkaError(code)
+	return forbidden(kafkaError(code))
 }
