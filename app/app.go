@@ -26,6 +26,8 @@ type App struct {
 	server   *server
 	guard    *guard
 	parts    atomic.Pointer[parts] // nil until they are made
+	// unjudged leaves out the preflight: an embedded broker is no cluster to be judged.
+	unjudged bool
 }
 
 // leaveWithin bounds the wait for the membership to end after everything is
@@ -72,9 +74,12 @@ func (a *App) Run(ctx, hurry context.Context) error {
 	p, err := newParts(a.config, a.log, a.registry)
 	if err == nil {
 		a.parts.Store(p)
-		a.health.attach(p.member, p.schedulerTroubles, p.forwarderTroubles)
+		w := newWatches(a, p)
+		a.health.attach(p.member, p.schedulerTroubles, p.forwarderTroubles, w.troubles)
 		a.health.set("running", "")
+		watched := w.start(ctx)
 		err = a.work(ctx, hurry, p)
+		watched()
 		end = append(p.closing(), end...)
 	}
 	a.health.set("stopping", "stopping")

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) {
 	// The client library starts this one and has no way to stop it.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/rcrowley/go-metrics.(*meterArbiter).tick"))
+	goleak.VerifyTestMain(testkafka.Suite(m), goleak.IgnoreAnyFunction("github.com/rcrowley/go-metrics.(*meterArbiter).tick"))
 }
 
 // settings are those of a process on the given broker.
@@ -45,7 +45,12 @@ type running struct {
 
 func run(t *testing.T, c *config.Config) *running {
 	t.Helper()
-	a, err := New(c, "test", zap.NewNop())
+	return runWith(t, c, zap.NewNop())
+}
+
+func runWith(t *testing.T, c *config.Config, log *zap.Logger) *running {
+	t.Helper()
+	a, err := New(c, "test", log)
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	hurry, hush := context.WithCancel(context.Background())

@@ -67,6 +67,7 @@ func NewDev(o DevOptions, log *zap.Logger) (*Dev, error) {
 	if err != nil {
 		return nil, errors.Join(devHTTPError(o.HTTP, err), broker.Close())
 	}
+	a.unjudged = true
 	return &Dev{broker: broker, app: a}, nil
 }
 

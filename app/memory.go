@@ -21,7 +21,12 @@ func limitMemory(c *config.Config, log *zap.Logger) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	limit := int64(c.Memory.Budget) + 2*int64(c.Memory.MaxInFlight) + fixedMemory
+	limit := memoryNeed(c)
 	debug.SetMemoryLimit(limit)
 	log.Info("memory limit set", zap.Int64("bytes", limit))
+}
+
+// memoryNeed is what the process may take in all.
+func memoryNeed(c *config.Config) int64 {
+	return int64(c.Memory.Budget) + 2*int64(c.Memory.MaxInFlight) + fixedMemory
 }

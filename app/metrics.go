@@ -1,6 +1,8 @@
 package app
 
 import (
+	"slices"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"delay-scheduler/forward"
@@ -37,7 +39,7 @@ func (g *healthGauges) Collect(ch chan<- prometheus.Metric) {
 	}
 	ch <- prometheus.MustNewConstMetric(g.ready, prometheus.GaugeValue, ready)
 	counts := map[string]float64{}
-	for _, reason := range append(scheduler.TroubleReasons(), forward.TroubleReasons()...) {
+	for _, reason := range slices.Concat(scheduler.TroubleReasons(), forward.TroubleReasons(), []string{troublePreflight, troubleRetention}) {
 		counts[reason] = 0
 	}
 	for _, t := range now.Degraded {
