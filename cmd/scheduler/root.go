@@ -30,7 +30,8 @@ configuration are wrong.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
 	})
-	root.AddCommand(newRun(), newDev(), newDemo(), newSend(), newExplain(), newOffsets(), newLeave(), newHealth(), newConfig(), newVersion())
+	root.AddCommand(newRun(), newDev(), newDemo(), newSend(), newExplain(), newOffsets(), newLeave(), newCheck(), newTopics(),
+		newHealth(), newConfig(), newVersion())
 	addCobras(root)
 	return root
 }
