@@ -238,10 +238,10 @@ func fits(key, is, want string) bool {
 	}
 	n, err := strconv.ParseInt(is, 10, 64)
 	least, _ := strconv.ParseInt(want, 10, 64)
-	switch {
-	case key == keyRetention:
+	switch key {
+	case keyRetention:
 		return err == nil && (n < 0 || n >= least)
-	case key == keySize, key == keyMinInSync:
+	case keySize, keyMinInSync:
 		return err == nil && n >= least
 	}
 	return false

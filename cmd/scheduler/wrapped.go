@@ -80,7 +80,7 @@ func breakText(text string, room int) []string {
 	var lines []string
 	var line strings.Builder
 	n := 0
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		long := utf8.RuneCountInString(word)
 		if n > 0 && n+1+long > room {
 			lines = append(lines, line.String())
