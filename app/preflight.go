@@ -123,6 +123,12 @@ func (g *gatherer) security() preflight.Security {
 	if g.facts.Security.Known {
 		return g.facts.Security
 	}
+	switch k := g.config.Kafka; {
+	case k.SASL.Mechanism != "" && k.SASL.Mechanism != "none":
+		return preflight.Security{Known: true, Secured: true, How: "kafka.sasl is set"}
+	case k.TLS.Enabled:
+		return preflight.Security{Known: true, Secured: true, How: "kafka.tls is set"}
+	}
 	s := preflight.Security{How: "no broker tells its settings"}
 	for _, b := range g.facts.Brokers {
 		if b.Configs == nil {
@@ -162,6 +168,7 @@ func (g *gatherer) patterns(topics []kafka.TopicInfo) {
 func (g *gatherer) group(ctx context.Context) {
 	state, err := g.admin.DescribeGroup(ctx, g.config.Group.ID)
 	group := preflight.Group{Err: reason(err), State: state.State, Type: state.Type, Protocol: state.Protocol, Next: state.Next}
+	group.Forbidden = errors.Is(err, kafka.ErrForbidden)
 	group.Rights = rights(state.Operations, err)
 	for _, m := range state.Members {
 		group.Members = append(group.Members, preflight.Member{ClientID: m.ClientID, InstanceID: m.InstanceID, Host: m.Host})

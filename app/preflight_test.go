@@ -210,6 +210,7 @@ func TestWhatCannotBeReadIsUnknownAndSaysWhy(t *testing.T) {
 		require.Equal(t, preflight.Unknown, f.Severity, "%+v", f)
 		require.Contains(t, strings.ToLower(f.Found), "authorized", "%+v", f)
 	}
+	require.Equal(t, preflight.Fail, about(findings, preflight.IDAccess, "group "+c.Group.ID).Severity)
 	// What is refused shows that somebody decides who may do what.
 	require.Equal(t, preflight.Fail, about(findings, preflight.IDTargets, "targets.allow").Severity)
 }

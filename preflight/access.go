@@ -30,7 +30,10 @@ func (j *judge) access() {
 			j.right(t.Rights, "topic", t.Name, opWrite, "what is due for it cannot be written")
 		}
 	}
-	if j.Group.Err == "" {
+	switch {
+	case j.Group.Forbidden: // READ would include DESCRIBE
+		j.right(Rights{Known: true}, "group", j.Settings.Group, opRead, "the group cannot be joined")
+	case j.Group.Err == "":
 		j.right(j.Group.Rights, "group", j.Settings.Group, opRead, "the group cannot be joined")
 	}
 	j.idempotence()

@@ -135,10 +135,12 @@ type DeadLetter struct {
 
 // Group is the consumer group.
 type Group struct {
-	Err      string // why it cannot be described
-	State    string // Kafka's word for it; empty: there is none yet
-	Type     string // consumer, or what else uses the group protocol
-	Protocol string // how partitions are shared out
+	Err string // why it cannot be described
+	// Forbidden says that it may not be described, and so not be joined either.
+	Forbidden bool
+	State     string // Kafka's word for it; empty: there is none yet
+	Type      string // consumer, or what else uses the group protocol
+	Protocol  string // how partitions are shared out
 	// Next says that it is a group of the protocol of KIP-848, which ours cannot join.
 	Next    bool
 	Members []Member

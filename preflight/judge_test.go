@@ -166,7 +166,10 @@ func TestEachFaultIsFoundAndWhatToDoIsSaid(t *testing.T) {
 		"dead letters refused": {IDAccess, "topic orders-dlq", Fail, "WRITE is not allowed", func(f *Facts) { f.DeadLetters[0].Rights.Operations = nil }},
 		"target refused":       {IDAccess, "topic orders", Fail, "WRITE is not allowed", func(f *Facts) { f.Targets[0].Rights.Operations = []string{"READ"} }},
 		"group refused":        {IDAccess, "group g", Fail, "READ is not allowed", func(f *Facts) { f.Group.Rights.Operations = []string{"DESCRIBE"} }},
-		"rights not told":      {IDAccess, "group g", Unknown, "cannot be proven", func(f *Facts) { f.Group.Rights = Rights{} }},
+		"group forbidden": {IDAccess, "group g", Fail, "READ is not allowed", func(f *Facts) {
+			f.Group.Err, f.Group.Forbidden = "not authorized", true
+		}},
+		"rights not told": {IDAccess, "group g", Unknown, "cannot be proven", func(f *Facts) { f.Group.Rights = Rights{} }},
 		"idempotence on old brokers": {IDAccess, "cluster ", Fail, "IDEMPOTENT_WRITE is not allowed", func(f *Facts) {
 			f.Security.Secured, f.Brokers[0].Requests[1].Most = true, 3
 		}},

@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -75,8 +76,10 @@ func Access(r AccessRequest) []AccessRule {
 		for _, s := range r.Sources {
 			add(s, "DescribeConfigs", "check and the retention margin read settings")
 		}
-		for _, d := range r.DeadLetters {
-			add(d, "DescribeConfigs", "check reads settings")
+		for _, d := range slices.Concat(r.DeadLetters, r.Targets) {
+			if d.Name != "*" {
+				add(d, "DescribeConfigs", "check reads settings")
+			}
 		}
 		add(Resource{"cluster", "kafka-cluster", literal}, "DescribeConfigs", "check reads the brokers' settings")
 	}

@@ -25,6 +25,7 @@ func TestSecuredCluster(t *testing.T) {
 	t.Run("password and certificate are renewed while it runs", func(t *testing.T) { renewals(t, b) })
 	t.Run("what is wrong at the start is said and can be mended", func(t *testing.T) { mended(t, b) })
 	t.Run("what is wrong with a port is said", func(t *testing.T) { wrongPorts(t, b) })
+	t.Run("the printed access is sufficient and necessary", func(t *testing.T) { printedAccess(t, b) })
 	t.Run("a missing permission is said and can be granted", func(t *testing.T) { permissions(t, b) })
 }
 
