@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -299,7 +300,7 @@ func TestRunningProcessJudgesItsClusterAndGoesOn(t *testing.T) {
 	require.Contains(t, metricsOf(t, r), `delay_scheduler_degraded{reason="preflight"} 1`)
 	require.NoError(t, alterTopic(t.Context(), c, "a-delay", map[string]string{"cleanup.policy": "delete"}))
 	require.Eventually(t, func() bool { return !failing() }, 20*time.Second, 20*time.Millisecond)
-	require.Len(t, logged.FilterField(zap.String("check", preflight.IDCleanup)).All(), 1) // once, though it was judged again
+	require.Len(t, logged.FilterField(zap.String("check", preflight.IDCleanup)).All(), 1)
 	require.Contains(t, metricsOf(t, r), `delay_scheduler_preflight_findings{severity="fail"} 0`)
 	r.stop()
 	require.NoError(t, r.ended(20*time.Second))
@@ -320,6 +321,30 @@ func TestJudgementThatHangsHoldsUpNothing(t *testing.T) {
 	require.True(t, <-asked, "it has to be cut off some day")
 	wait()
 	require.Empty(t, w.troubles())
+}
+
+func TestFindingIsLoggedOnceThoughItIsFoundAgain(t *testing.T) {
+	seen, logged := observer.New(zap.WarnLevel)
+	judged := make(chan struct{})
+	n := 0
+	w := &preflightWatch{
+		log: zap.New(seen), again: time.Millisecond, joined: func() bool { return true },
+		check: func(context.Context, bool) ([]preflight.Finding, error) {
+			if n++; n == 3 {
+				close(judged)
+			}
+			return []preflight.Finding{
+				{ID: preflight.IDPending, Severity: preflight.Fail, Subject: "a", Found: "in " + strconv.Itoa(n)},
+				{ID: preflight.IDGroup, Severity: preflight.Unknown, Subject: "g", Found: "no answer"},
+			}, nil
+		},
+	}
+	wait := (&watches{run: []func(context.Context){w.run}}).start(t.Context())
+	<-judged
+	wait()
+	require.Len(t, logged.All(), 1)
+	require.Equal(t, "check: in 1", logged.All()[0].Message)
+	require.Empty(t, w.troubles(), "the margin tells by partition")
 }
 
 func TestRetentionMarginIsShownAndDegrades(t *testing.T) {
