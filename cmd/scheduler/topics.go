@@ -238,7 +238,7 @@ func printPlan(w io.Writer, plan preflight.TopicPlan) error {
 		return err
 	}
 	for _, n := range plan.Notes {
-		if _, err := fmt.Fprintln(w, "\nnote:", n); err != nil {
+		if _, err := fmt.Fprintln(w, "\nnote:", shown(n)); err != nil {
 			return err
 		}
 	}

@@ -60,7 +60,7 @@ as *-delay, cannot be said in an access list. Nothing is changed.`,
 		brokers := strings.Join(loaded.Kafka.Brokers, ",")
 		if output == "json" {
 			for _, n := range notes {
-				fmt.Fprintln(c.ErrOrStderr(), "note:", n)
+				fmt.Fprintln(c.ErrOrStderr(), "note:", shown(n))
 			}
 			return printJSON(c.OutOrStdout(), accessOutput(rules, brokers, principal))
 		}
@@ -97,7 +97,7 @@ func printRules(w io.Writer, rules []preflight.AccessRule, notes []string, broke
 		}
 	}
 	for _, n := range notes {
-		fmt.Fprintln(w, "# note: "+n)
+		fmt.Fprintln(w, "# note: "+shown(n))
 	}
 	return nil
 }

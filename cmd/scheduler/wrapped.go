@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -31,7 +32,16 @@ func newWrapped(w io.Writer, head ...string) *wrapped {
 	return &wrapped{w: w, head: head, width: func() int { return widthOf(w) }}
 }
 
+// row adds a row: paragraphs for the last column, and the cells before it. Both may hold
+// any text.
 func (t *wrapped) row(text []string, cells ...string) {
+	text, cells = slices.Clone(text), slices.Clone(cells)
+	for i := range text {
+		text[i] = shown(text[i])
+	}
+	for i := range cells {
+		cells[i] = shown(cells[i])
+	}
 	t.rows = append(t.rows, cells)
 	t.texts = append(t.texts, text)
 }
