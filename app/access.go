@@ -22,7 +22,7 @@ type AccessOptions struct {
 // Access gives the least rights that the service needs, and remarks on them. A cluster
 // is asked only where a pattern of the configuration cannot be said in an access list.
 func Access(ctx context.Context, c *config.Config, o AccessOptions) ([]preflight.AccessRule, []string, error) {
-	a := accessList{config: c, request: preflight.AccessRequest{Group: c.Group.ID, Old: o.Old, Checks: o.Checks}}
+	a := accessList{config: c, request: preflight.AccessRequest{Group: c.Group.ID, Decisions: DecisionGroup(c), Old: o.Old, Checks: o.Checks}}
 	var err error
 	if a.made, err = newSources(c); err != nil {
 		return nil, nil, err

@@ -43,7 +43,10 @@ type AccessRequest struct {
 	Sources, DeadLetters, Targets []Resource
 	// Old is for brokers older than 3.0, which want a right of its own for idempotent sends.
 	Old bool
-	// Checks adds the rights without which check and the retention margin do not know.
+	// Decisions is the group by which decisions about held records reach the service.
+	Decisions string
+	// Checks adds the rights without which check and the retention margin do not know, and
+	// decisions about held records cannot be made or heard of.
 	Checks bool
 }
 
@@ -82,6 +85,9 @@ func Access(r AccessRequest) []AccessRule {
 			}
 		}
 		add(Resource{"cluster", "kafka-cluster", literal}, "DescribeConfigs", "check reads the brokers' settings")
+		if r.Decisions != "" {
+			add(Resource{"group", r.Decisions, literal}, "Read", "offsets accept writes decisions about held records, and the service reads them")
+		}
 	}
 	return least(rules)
 }
@@ -114,13 +120,18 @@ func (r Resource) covers(other Resource) bool {
 	return false
 }
 
-// Command is the rule as Kafka's own tool takes it.
-func (r AccessRule) Command(brokers, principal string) string {
+// Command is the rule as Kafka's own tool takes it, for whom, and how the tool connects:
+// the brokers, and a file of properties unless it needs none.
+func (r AccessRule) Command(brokers, properties, principal string) string {
 	on := "--cluster"
 	if r.Type != "cluster" {
 		on = fmt.Sprintf("--%s %s --resource-pattern-type %s", r.Type, quoted(r.Name), r.Pattern)
 	}
-	return fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --add --allow-principal %s --operation %s %s", quoted(brokers), quoted(principal), r.Operation, on)
+	connect := quoted(brokers)
+	if properties != "" {
+		connect += " --command-config " + quoted(properties)
+	}
+	return fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --add --allow-principal %s --operation %s %s", connect, quoted(principal), r.Operation, on)
 }
 
 // quoted keeps a shell from reading anything into a word.

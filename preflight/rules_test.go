@@ -57,17 +57,18 @@ func TestAccessIsTheLeast(t *testing.T) {
 }
 
 func TestAccessForOldBrokersAndForChecksIsMore(t *testing.T) {
-	r := AccessRequest{Group: "g", Sources: resources("a-delay"), DeadLetters: resources("a-dlq"), Old: true, Checks: true}
+	r := AccessRequest{Group: "g", Sources: resources("a-delay"), DeadLetters: resources("a-dlq"), Old: true, Checks: true, Decisions: "g-accepted"}
 	require.Equal(t, []string{
 		"Read group g literal", "Read topic a-delay literal", "Write topic a-dlq literal", "IdempotentWrite cluster kafka-cluster literal",
 		"DescribeConfigs topic a-delay literal", "DescribeConfigs topic a-dlq literal", "DescribeConfigs cluster kafka-cluster literal",
+		"Read group g-accepted literal",
 	}, said(Access(r)))
 }
 
 func TestCommandsCanBePasted(t *testing.T) {
 	group := AccessRule{Resource{"group", "it's; rm -rf", "literal"}, "Read", ""}
 	require.Equal(t, `kafka-acls.sh --bootstrap-server a:9092,b:9092 --add --allow-principal 'User:O=x y' --operation Read --group 'it'\''s; rm -rf' --resource-pattern-type literal`,
-		group.Command("a:9092,b:9092", "User:O=x y"))
-	require.Contains(t, AccessRule{Resource{"topic", "*", "literal"}, "Write", ""}.Command("a:1", "User:x"), "--topic '*' ")
-	require.Contains(t, AccessRule{Resource{"cluster", "kafka-cluster", "literal"}, "IdempotentWrite", ""}.Command("a:1", "User:x"), "--operation IdempotentWrite --cluster")
+		group.Command("a:9092,b:9092", "", "User:O=x y"))
+	require.Contains(t, AccessRule{Resource{"topic", "*", "literal"}, "Write", ""}.Command("a:1", "", "User:x"), "--topic '*' ")
+	require.Contains(t, AccessRule{Resource{"cluster", "kafka-cluster", "literal"}, "IdempotentWrite", ""}.Command("a:1", "admin.properties", "User:x"), "a:1 --command-config admin.properties --add --allow-principal User:x --operation IdempotentWrite --cluster")
 }

@@ -15,8 +15,8 @@ import (
 
 func newTopicsACLs() *cobra.Command {
 	var (
-		o                 app.AccessOptions
-		principal, output string
+		o                             app.AccessOptions
+		principal, properties, output string
 	)
 	c := &cobra.Command{
 		Use:   "acls",
@@ -32,9 +32,10 @@ as *-delay, cannot be said in an access list. Nothing is changed.`,
 	}
 	s := clusterFlags(c)
 	c.Flags().StringVar(&principal, "principal", "", "whom the access is for, such as User:scheduler")
+	c.Flags().StringVar(&properties, "command-config", "", "file of properties by which Kafka's tool connects, to be put into the commands")
 	c.Flags().StringArrayVar(&o.Topics, "topic", nil, "a business topic, or a source; may be repeated (default: all sources)")
 	c.Flags().StringVar(&o.Group, "group", "", "with the redelivery topic of this consumer group")
-	c.Flags().BoolVar(&o.Checks, "checks", false, "with what check and the retention margin need to know everything")
+	c.Flags().BoolVar(&o.Checks, "checks", false, "with what check and the retention margin need to know everything, and offsets accept to decide")
 	c.Flags().BoolVar(&o.Old, "before-3.0", false, "brokers are older than 3.0, which want IdempotentWrite on the cluster")
 	outputFlag(c, &output)
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -62,9 +63,9 @@ as *-delay, cannot be said in an access list. Nothing is changed.`,
 			for _, n := range notes {
 				fmt.Fprintln(c.ErrOrStderr(), "note:", shown(n))
 			}
-			return printJSON(c.OutOrStdout(), accessOutput(rules, brokers, principal))
+			return printJSON(c.OutOrStdout(), accessOutput(rules, brokers, properties, principal))
 		}
-		return printRules(c.OutOrStdout(), rules, notes, brokers, principal)
+		return printRules(c.OutOrStdout(), rules, notes, brokers, properties, principal)
 	}
 	return c
 }
@@ -76,23 +77,23 @@ type ruleOutput struct {
 	Command   string `json:"command"`
 }
 
-func accessOutput(rules []preflight.AccessRule, brokers, principal string) []ruleOutput {
+func accessOutput(rules []preflight.AccessRule, brokers, properties, principal string) []ruleOutput {
 	out := make([]ruleOutput, 0, len(rules))
 	for _, r := range rules {
-		out = append(out, ruleOutput{r, principal, r.Command(brokers, principal)})
+		out = append(out, ruleOutput{r, principal, r.Command(brokers, properties, principal)})
 	}
 	return out
 }
 
 // printRules writes what a shell takes as it is: remarks are comments.
-func printRules(w io.Writer, rules []preflight.AccessRule, notes []string, brokers, principal string) error {
+func printRules(w io.Writer, rules []preflight.AccessRule, notes []string, brokers, properties, principal string) error {
 	why := ""
 	for _, r := range rules {
 		if r.Why != why {
 			why = r.Why
 			fmt.Fprintln(w, "# "+why)
 		}
-		if _, err := fmt.Fprintln(w, r.Command(brokers, principal)); err != nil {
+		if _, err := fmt.Fprintln(w, r.Command(brokers, properties, principal)); err != nil {
 			return err
 		}
 	}

@@ -5,10 +5,13 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -52,51 +55,72 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// scrape runs the embedded broker with a scheduler on it and reads its metrics once it
-// has partitions.
+// scrape runs the embedded broker and, as the scheduler in it is spared the check of the
+// cluster, another scheduler beside it; it reads the metrics of that one when it has
+// partitions, was checked, and has something pending.
 func scrape(dir string) (families map[string]*dto.MetricFamily, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program, "dev", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
+	broker, end, err := start(ctx, nil, `^ *broker +(\S+)`, "dev", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
+	defer end()
+	send := exec.CommandContext(ctx, program, "send", "--brokers", broker, "--topic", "orders-delay", "--target", "orders", "--delay", "1h", "later")
+	if out, err := send.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("send a record: %w: %s", err, out)
+	}
+	env := []string{"SCHEDULER_KAFKA_BROKERS=" + broker, "SCHEDULER_GROUP_ID=scraped", "SCHEDULER_HTTP_LISTEN=127.0.0.1:0"}
+	address, stop, err := start(ctx, env, `"http":"([^"]+)"`, "run")
+	if err != nil {
 		return nil, err
 	}
-	defer func() {
+	defer stop()
+	return await(ctx, "http://"+address+"/metrics")
+}
+
+// start runs the program until it prints a line that matches, and gives the group of it.
+func start(ctx context.Context, env []string, line string, args ...string) (found string, stop func(), err error) {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Env = append(os.Environ(), env...)
+	out, in := io.Pipe()
+	cmd.Stdout, cmd.Stderr = in, in
+	if err := cmd.Start(); err != nil {
+		return "", nil, err
+	}
+	stop = func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
-	}()
+		_ = in.Close()
+	}
+	wanted := regexp.MustCompile(line)
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
-		_, url, found := strings.Cut(lines.Text(), "status  ")
-		if !found {
-			continue
+		if m := wanted.FindStringSubmatch(lines.Text()); m != nil {
+			go func() { _, _ = io.Copy(io.Discard, out) }() // What it prints until its end has to go somewhere.
+			return m[1], stop, nil
 		}
-		go func() { // What it prints until its end has to go somewhere.
-			for lines.Scan() {
-			}
-		}()
-		return await(ctx, strings.Replace(url, "/v1/status", "/metrics", 1))
 	}
-	return nil, fmt.Errorf("it did not say where its status is: %w", lines.Err())
+	stop()
+	return "", nil, fmt.Errorf("scheduler %s did not print %s: %w", strings.Join(args, " "), line, lines.Err())
 }
+
+// whole are the metrics that are there last.
+var whole = []string{"delay_scheduler_watermark_offset", "delay_scheduler_preflight_findings", "delay_scheduler_retention_margin_seconds"}
 
 func await(ctx context.Context, url string) (map[string]*dto.MetricFamily, error) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		families, err := read(ctx, url)
-		if err == nil && families["delay_scheduler_watermark_offset"] != nil {
+		missing := slices.DeleteFunc(slices.Clone(whole), func(name string) bool { return families[name] != nil })
+		if err == nil && len(missing) == 0 {
 			return families, nil
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("no partition in %s after a minute: %w", url, err)
+			return nil, fmt.Errorf("no %v in %s after a minute: %w", missing, url, err)
 		}
 	}
 }
