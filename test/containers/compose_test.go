@@ -83,10 +83,10 @@ func TestComposeFileAsItIsDeliversARecord(t *testing.T) {
 	}
 
 	// It stops within its grace period, by itself.
+	id := strings.TrimSpace(c.must("ps", "-q", "scheduler"))
 	began := time.Now()
 	c.must("stop", "scheduler")
 	require.Less(t, time.Since(began), 35*time.Second)
-	id := strings.TrimSpace(c.must("ps", "-q", "scheduler"))
 	code, err := exec.Command("docker", "inspect", "--format", "{{.State.ExitCode}}", id).Output()
 	require.NoError(t, err)
 	require.Equal(t, "0", strings.TrimSpace(string(code)))

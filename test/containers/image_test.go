@@ -16,17 +16,24 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// config is that of every scheduler here: a static member, so that one that was killed
-// takes its partitions back.
-const config = `kafka: {brokers: ["` + inside + `"], metadata_refresh: 1s}
-group: {id: containers, instance_id: one, session_timeout: 20s}
-targets: {allow: [orders]}
-`
-
-func TestKilledContainerIsStartedAgainAndNothingIsLost(t *testing.T) {
+// One broker serves all of them: it takes longer to start than they take.
+func TestImage(t *testing.T) {
 	w := newWorld(t)
-	w.create("orders-delay", "orders-retry", "orders-dlq", "orders")
-	c := w.start(config)
+	for name, test := range map[string]func(t *testing.T, w *world){
+		"killed container is started again and nothing is lost": killedAndStartedAgain,
+		"it has no rights, writes nothing and says how it is":   withoutRights,
+		"a time of day is in the zone of the container":         timeOfDay,
+		"without a file it says what is missing, and ends":      withoutFile,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, w.in(t, "t"+strconv.Itoa(len(name))))
+		})
+	}
+}
+
+func killedAndStartedAgain(t *testing.T, w *world) {
+	c := w.start()
 
 	const n = 300
 	sent := map[string]bool{}
@@ -34,17 +41,17 @@ func TestKilledContainerIsStartedAgainAndNothingIsLost(t *testing.T) {
 	for i := range n {
 		value := fmt.Sprintf("order %d", i)
 		sent[value] = true
-		records = append(records, later("orders-delay", "orders", int32(i%2), time.Duration(i)*50*time.Millisecond, value))
+		records = append(records, w.later(int32(i%2), time.Duration(i)*50*time.Millisecond, value))
 	}
 	require.NoError(t, w.client.ProduceSync(t.Context(), records...).FirstErr())
-	before := w.read("orders", 30*time.Second, func(all []*kgo.Record) bool { return len(all) >= n/4 })
+	before := w.read("target", 30*time.Second, func(all []*kgo.Record) bool { return len(all) >= n/4 })
 	w.kill(c)
 	require.Equal(t, 137, w.inspect(c).State.ExitCode)
 	require.Less(t, len(before), n, "it was killed with records pending")
 	require.NoError(t, c.Start(t.Context()))
 
 	copies := map[string]map[string]int{} // by value and delay-id
-	all := w.read("orders", time.Minute, func(all []*kgo.Record) bool {
+	all := w.read("target", time.Minute, func(all []*kgo.Record) bool {
 		seen := map[string]bool{}
 		for _, r := range all {
 			seen[string(r.Value)] = true
@@ -71,10 +78,8 @@ func TestKilledContainerIsStartedAgainAndNothingIsLost(t *testing.T) {
 	require.Zero(t, w.inspect(c).State.ExitCode, "a stop is a drain, not a failure")
 }
 
-func TestContainerHasNoRightsWritesNothingAndSaysHowItIs(t *testing.T) {
-	w := newWorld(t)
-	w.create("orders-delay", "orders-retry", "orders-dlq", "orders")
-	c := w.start(config)
+func withoutRights(t *testing.T, w *world) {
+	c := w.start()
 
 	i := w.inspect(c)
 	require.Equal(t, "65532:65532", i.Config.User)
@@ -108,20 +113,17 @@ func TestContainerHasNoRightsWritesNothingAndSaysHowItIs(t *testing.T) {
 
 // The zone is in no file of the image. Were it unknown, the time would be taken as UTC,
 // which is nine hours away.
-func TestTimeOfDayIsInTheZoneOfTheContainer(t *testing.T) {
-	w := newWorld(t)
-	w.create("orders-delay", "orders-retry", "orders-dlq", "orders")
-	w.start(config)
+func timeOfDay(t *testing.T, w *world) {
+	w.start()
 	tokyo, err := time.LoadLocation("Asia/Tokyo")
 	require.NoError(t, err)
 	at := time.Now().In(tokyo).Add(5 * time.Second).Format("15:04:05")
 	code, out := w.run(map[string]string{"TZ": "Asia/Tokyo"},
-		"send", "--brokers", inside, "--topic", "orders-delay", "--target", "orders", "--at", at, "--wait", "--timeout", "20s", "hello")
+		"send", "--brokers", inside, "--topic", w.topic("delay"), "--target", w.topic("target"), "--at", at, "--wait", "--timeout", "20s", "hello")
 	require.Zero(t, code, out)
 }
 
-func TestImageWithoutAFileSaysWhatIsMissing(t *testing.T) {
-	w := newWorld(t)
+func withoutFile(t *testing.T, w *world) {
 	code, out := w.run(nil)
 	require.Equal(t, 2, code)
 	require.Contains(t, out, "/etc/delay-scheduler/scheduler.yaml")

@@ -36,9 +36,10 @@ func images(t *testing.T) (kafka, scheduler string) {
 	return kafka, scheduler
 }
 
-// world is a network with a broker.
+// world is a network with a broker, and topics of one test's own.
 type world struct {
 	t         *testing.T
+	name      string
 	network   string
 	scheduler string // its image
 	brokers   string // as the test reaches them
@@ -123,8 +124,12 @@ func (w *world) logsOnFailure(c testcontainers.Container) {
 }
 
 // create makes topics with the broker's append times.
-func (w *world) create(topics ...string) {
+func (w *world) create(suffixes ...string) {
 	w.t.Helper()
+	var topics []string
+	for _, s := range suffixes {
+		topics = append(topics, w.topic(s))
+	}
 	logAppendTime := "LogAppendTime"
 	config := map[string]*string{"message.timestamp.type": &logAppendTime}
 	admin := kadm.NewClient(w.client)
@@ -144,12 +149,12 @@ func (w *world) create(topics ...string) {
 
 // start runs the image as docs/operations.md says: its own command, a file mounted where
 // that looks for it, a root that cannot be written, no capability.
-func (w *world) start(config string) testcontainers.Container {
+func (w *world) start() testcontainers.Container {
 	w.t.Helper()
 	dir := w.t.TempDir()
 	require.NoError(w.t, os.Chmod(dir, 0o755)) // The container's user has to reach it.
 	path := filepath.Join(dir, "scheduler.yaml")
-	require.NoError(w.t, os.WriteFile(path, []byte(config), 0o644))
+	require.NoError(w.t, os.WriteFile(path, []byte(w.config()), 0o644))
 	require.NoError(w.t, os.Chmod(filepath.Dir(dir), 0o755))
 	c, err := testcontainers.GenericContainer(w.t.Context(), testcontainers.GenericContainerRequest{
 		Started: true,
@@ -171,6 +176,29 @@ func (w *world) start(config string) testcontainers.Container {
 	require.NoError(w.t, err)
 	w.logsOnFailure(c)
 	return c
+}
+
+// in gives a test topics and a group of its own on the same broker.
+func (w *world) in(t *testing.T, name string) *world {
+	t.Helper()
+	own := *w
+	own.t, own.name = t, name
+	own.create("delay", "retry", "dlq", "target")
+	return &own
+}
+
+// topic gives the test's name for a topic.
+func (w *world) topic(suffix string) string { return w.name + "-" + suffix }
+
+// config is that of a static member, so that one that was killed takes its partitions back.
+func (w *world) config() string {
+	return fmt.Sprintf(`
+kafka: {brokers: [%q], metadata_refresh: 1s}
+group: {id: %[2]s, instance_id: one, session_timeout: 20s}
+sources:
+  - topics: [%[2]s-delay]
+targets: {allow: [%[2]s-target]}
+`, inside, w.name)
 }
 
 // run runs one command in the image and returns what it printed.
@@ -213,20 +241,20 @@ func (w *world) kill(c testcontainers.Container) {
 }
 
 // later asks for a delay.
-func later(topic, target string, partition int32, delay time.Duration, value string) *kgo.Record {
+func (w *world) later(partition int32, delay time.Duration, value string) *kgo.Record {
 	return &kgo.Record{
-		Topic: topic, Partition: partition, Value: []byte(value),
+		Topic: w.topic("delay"), Partition: partition, Value: []byte(value),
 		Headers: []kgo.RecordHeader{
-			{Key: "target-topic", Value: []byte(target)},
+			{Key: "target-topic", Value: []byte(w.topic("target"))},
 			{Key: "delay-ms", Value: strconv.AppendInt(nil, delay.Milliseconds(), 10)},
 		},
 	}
 }
 
 // read returns a topic's records once enough says so.
-func (w *world) read(topic string, within time.Duration, enough func([]*kgo.Record) bool) []*kgo.Record {
+func (w *world) read(suffix string, within time.Duration, enough func([]*kgo.Record) bool) []*kgo.Record {
 	w.t.Helper()
-	c, err := kgo.NewClient(kgo.SeedBrokers(w.brokers), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	c, err := kgo.NewClient(kgo.SeedBrokers(w.brokers), kgo.ConsumeTopics(w.topic(suffix)), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	require.NoError(w.t, err)
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(w.t.Context(), within)
@@ -234,7 +262,7 @@ func (w *world) read(topic string, within time.Duration, enough func([]*kgo.Reco
 	var all []*kgo.Record
 	for !enough(all) {
 		fetches := c.PollFetches(ctx)
-		require.NoError(w.t, ctx.Err(), "%d records in %s after %v", len(all), topic, within)
+		require.NoError(w.t, ctx.Err(), "%d records in %s after %v", len(all), w.topic(suffix), within)
 		all = append(all, fetches.Records()...)
 	}
 	return all

@@ -27,8 +27,10 @@ stop() {
 	if [ -n "$daemon" ]; then
 		kill "$daemon" 2>/dev/null || true
 		wait "$daemon" 2>/dev/null || true
+		# It leaves the name space of the host's network mounted.
+		umount "$work"/exec/netns/* 2>/dev/null || true
 	fi
-	rm -rf "$work"
+	rm -rf "$work" || true
 	exit "$code"
 }
 trap stop EXIT
@@ -102,7 +104,8 @@ kafka_image() {
 	cp -r kafka "$work/kafka"
 	mvn -q -B -f "$work/kafka/pom.xml" -Dkafka.version="$kafka_version" \
 		dependency:copy-dependencies -DoutputDirectory="$work/kafka/libs"
-	docker build -q --network host --build-arg BASE="$base" -t "$KAFKA_IMAGE" "$work/kafka"
+	docker build -q --network host --build-arg BASE="$base" -t "$KAFKA_IMAGE" "$work/kafka" >"$work/build.log" 2>&1 ||
+		{ cat "$work/build.log" >&2; exit 1; }
 }
 
 need dockerd docker.io
