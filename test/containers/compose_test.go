@@ -21,18 +21,20 @@ type compose struct {
 }
 
 func (c compose) do(args ...string) (string, error) {
-	cmd := exec.Command("docker-compose", append([]string{"--no-ansi", "-f", "../../deploy/compose.yaml", "-p", "delay-scheduler-test"}, args...)...)
+	cmd := exec.Command("docker-compose", append([]string{"--ansi", "never", "-f", "../../deploy/compose.yaml", "-p", "delay-scheduler-test"}, args...)...)
 	cmd.Env = append(os.Environ(), c.env...)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	err := cmd.Run()
-	return out.String(), err
+	var out, progress bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &progress
+	if err := cmd.Run(); err != nil {
+		return out.String(), fmt.Errorf("docker-compose %s: %w\n%s%s", strings.Join(args, " "), err, &progress, &out)
+	}
+	return out.String(), nil
 }
 
 func (c compose) must(args ...string) string {
 	c.t.Helper()
 	out, err := c.do(args...)
-	require.NoError(c.t, err, "docker-compose %s\n%s", strings.Join(args, " "), out)
+	require.NoError(c.t, err)
 	return out
 }
 
@@ -45,8 +47,8 @@ func TestComposeFileAsItIsDeliversARecord(t *testing.T) {
 			out, _ := c.do("logs", "--tail", "60")
 			t.Log(out)
 		}
-		out, err := c.do("--profile", "sender", "down", "-v", "--timeout", "40")
-		require.NoError(t, err, out)
+		_, err := c.do("--profile", "sender", "down", "-v", "--timeout", "40")
+		require.NoError(t, err)
 	})
 	c.must("up", "-d")
 	ready := func() bool {
@@ -65,11 +67,8 @@ func TestComposeFileAsItIsDeliversARecord(t *testing.T) {
 	// A crash with a record pending: whoever waits for it gets it.
 	waited := make(chan error, 1)
 	go func() {
-		out, err := c.do("run", "--rm", "-T", "sender", "send", "--brokers", inside, "--topic", "orders-delay", "--target", "orders",
+		_, err := c.do("run", "--rm", "-T", "sender", "send", "--brokers", inside, "--topic", "orders-delay", "--target", "orders",
 			"--delay", "8s", "--wait", "--timeout", "60s", "pending")
-		if err != nil {
-			err = fmt.Errorf("%w: %s", err, out)
-		}
 		waited <- err
 	}()
 	require.Eventually(t, func() bool { return c.pending(httpPort) == 1 }, 30*time.Second, 50*time.Millisecond)
