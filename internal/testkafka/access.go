@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/stretchr/testify/require"
@@ -138,6 +140,19 @@ func (a *admin) setPassword(ctx context.Context, user, password string) error {
 		}
 	}
 	return nil
+}
+
+// AccessTool writes Kafka's own kafka-acls.sh into a directory.
+func (c *Cluster) AccessTool(dir string) {
+	c.t.Helper()
+	d := c.own().distribution
+	class := "org.apache.kafka.tools.AclCommand"
+	if strings.HasPrefix(d.version, "3.") {
+		class = "kafka.admin.AclCommand"
+	}
+	script := fmt.Sprintf("#!/bin/sh\nexec '%s' -Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dlog4j2.configurationFile='%s' -cp '%s/*' %s \"$@\"\n",
+		javaPath(), filepath.Join(d.dir, loggingFile), filepath.Join(d.dir, libsDir), class)
+	require.NoError(c.t, os.WriteFile(filepath.Join(dir, "kafka-acls.sh"), []byte(script), 0o755))
 }
 
 // Authority is who signed the brokers' certificates, and signs those that they take from

@@ -57,6 +57,7 @@ func start(t *testing.T) *testkafka.Cluster {
 		// Each login there is good for as long: it has to be repeated within the tests.
 		testkafka.WithProperty("listener.name.client.connections.max.reauth.ms", "3000"),
 		testkafka.WithUser(user, password), testkafka.WithUser("rotating", password),
+		testkafka.WithUser("scheduler", password), testkafka.WithUser("admin", changed),
 		testkafka.WithListener(logins, testkafka.Listener{TLS: true, SASL: all}),
 		testkafka.WithListener(mutual, testkafka.Listener{TLS: true, ClientCert: true}),
 		testkafka.WithListener(outdated, testkafka.Listener{TLS: true, SASL: all, Server: []testkafka.Validity{testkafka.Expired()}}),
