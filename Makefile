@@ -89,6 +89,11 @@ test-cpu: ## Run the packages without a client on 1, 2 and 4 processors
 test-security: ## Run the product against a secured Apache Kafka (a part of make test)
 	$(GO) test -count=1 -timeout 5m -run '$(RUN)' $(FLAGS) ./test/security
 
+.PHONY: test-clients
+test-clients: ## Run the examples of the documents as printed: kcat, Python, Java, Go, Node.js
+	test/clients/install.sh
+	$(GO) test -tags clients -count=1 -timeout 10m -run '$(RUN)' $(FLAGS) ./test/clients
+
 .PHONY: vuln
 vuln: ## Look for known vulnerabilities in what is built (asks the network)
 	$(GO) run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION) ./...
