@@ -125,9 +125,10 @@ func AwaitAccepted(ctx context.Context, c *config.Config, held []HeldPartition, 
 			return !slices.ContainsFunc(now, func(n HeldPartition) bool { return h.same(n) && !n.Decided })
 		})
 		progress(len(left))
-		if len(left) == 0 || !wait(ctx, acceptLook) {
+		if len(left) == 0 {
 			return left, nil
 		}
+		sleep(ctx, acceptLook)
 	}
 }
 
@@ -144,18 +145,6 @@ func topicsOf(held []HeldPartition) []string {
 	return slices.Compact(names)
 }
 
-// wait is false when ctx ends first.
-func wait(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // watchDecisions carries out what was decided about the partitions of this process, until
 // ctx ends. As long as nothing is held it asks nothing.
 func (p *parts) watchDecisions(ctx context.Context, c *config.Config, log *zap.Logger) {
@@ -166,7 +155,7 @@ func (p *parts) watchDecisions(ctx context.Context, c *config.Config, log *zap.L
 	}
 	defer admin.Close()
 	var told string
-	for wait(ctx, acceptLook) {
+	for sleep(ctx, acceptLook); ctx.Err() == nil; sleep(ctx, acceptLook) {
 		err := p.carryOutDecisions(ctx, admin, DecisionGroup(c))
 		if err == nil || ctx.Err() != nil {
 			told = ""

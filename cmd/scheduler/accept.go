@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -181,19 +179,11 @@ func printHeld(w io.Writer, held []app.HeldPartition) error {
 // errNotConfirmed ends a command that nobody wanted after all.
 var errNotConfirmed = errors.New("nothing was changed")
 
-// confirm asks a person. Where there is none, only --yes will do.
+// confirm asks whether to go on; a no is errNotConfirmed.
 func confirm(c *cobra.Command, question string) error {
-	if !isTerminal(c.InOrStdin()) {
-		return usageError{errors.New("nobody can be asked here: confirm with --yes")}
+	yes, err := ask(c.InOrStdin(), c.ErrOrStderr(), question)
+	if err == nil && !yes {
+		err = errNotConfirmed
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "%s [y/N] ", question)
-	answer, err := bufio.NewReader(c.InOrStdin()).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
-		return nil
-	}
-	return errNotConfirmed
+	return err
 }

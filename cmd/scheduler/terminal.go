@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 )
 
@@ -61,4 +62,17 @@ func (p *progress) clear() {
 		fmt.Fprint(p.w, "\r\x1b[K")
 		p.shown = false
 	}
+}
+
+// ask puts a question to the person at the terminal. No terminal is a usage error.
+func ask(in io.Reader, out io.Writer, question string) (bool, error) {
+	if !isTerminal(in) {
+		return false, usageError{fmt.Errorf("nobody can be asked, since standard input is no terminal: say --yes")}
+	}
+	fmt.Fprintf(out, "%s [y/N] ", question)
+	var answer string
+	if _, err := fmt.Fscanln(in, &answer); err != nil {
+		return false, nil //nolint:nilerr // an empty line is a no
+	}
+	return strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes"), nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -118,17 +117,4 @@ func widthOf(w io.Writer) int {
 		}
 	}
 	return defaultWidth
-}
-
-// ask puts a question to the person at the terminal. No terminal is a usage error.
-func ask(in io.Reader, out io.Writer, question string) (bool, error) {
-	if !isTerminal(in) {
-		return false, usageError{fmt.Errorf("nobody can be asked, since standard input is no terminal: say --yes")}
-	}
-	fmt.Fprintf(out, "%s [y/N] ", question)
-	var answer string
-	if _, err := fmt.Fscanln(in, &answer); err != nil {
-		return false, nil //nolint:nilerr // an empty line is a no
-	}
-	return strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes"), nil
 }
