@@ -155,3 +155,37 @@ func TestAdminSaysWhatToDoWhenNoBrokerAnswers(t *testing.T) {
 	_, err = startAdmin(t, endpoint{addr}).Topics(t.Context())
 	require.EqualError(t, err, "list topics: connect to broker "+addr+": connection refused: check kafka.brokers")
 }
+
+func TestAdminCommitsForAGroupWithoutMembersOnly(t *testing.T) {
+	testkafka.Each(t, func(t *testing.T, b testkafka.Broker) {
+		a, topic := startAdmin(t, b), testkafka.UniqueName(t)
+		b.CreateTopic(topic, 2, nil)
+		commits := map[string]map[int32]Committed{topic: {1: {Offset: 7, Metadata: "decided"}}}
+		require.NoError(t, a.Commit(t.Context(), topic+"-accepted", commits))
+		some, err := a.Committed(t.Context(), topic+"-accepted", topic)
+		require.NoError(t, err)
+		require.Equal(t, map[int32]Committed{0: {Offset: -1}, 1: {Offset: 7, Metadata: "decided"}}, some[topic])
+
+		m := startMember(t, groupOptions(b, topic, topic))
+		m.awaitClaims(2)
+		require.Error(t, a.Commit(t.Context(), topic, commits))
+	})
+}
+
+func TestAdminRemovesAStaticMemberByItsName(t *testing.T) {
+	testkafka.Each(t, func(t *testing.T, b testkafka.Broker) {
+		a, topic := startAdmin(t, b), testkafka.UniqueName(t)
+		b.CreateTopic(topic, 2, nil)
+		o := groupOptions(b, topic, topic)
+		o.InstanceID, o.SessionTimeout = "gone", time.Minute
+		m := startMember(t, o)
+		m.awaitClaims(2)
+		m.stop() // It keeps its place.
+
+		require.ErrorIs(t, a.RemoveInstance(t.Context(), topic, "another"), ErrNoInstance)
+		require.NoError(t, a.RemoveInstance(t.Context(), topic, "gone"))
+		next := startMember(t, groupOptions(b, topic, topic))
+		next.awaitClaims(2)
+		require.ErrorIs(t, a.RemoveInstance(t.Context(), topic, "gone"), ErrNoInstance)
+	})
+}

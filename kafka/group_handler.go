@@ -98,7 +98,11 @@ func (g *Group) claims(ctx context.Context, assigned map[string][]int32) ([]sche
 			continue
 		}
 		at := found[p]
-		claims = append(claims, scheduler.Claim{Topic: p.topic, Partition: p.partition, TopicID: state.ID, Committed: at.offset, Metadata: at.metadata, KeptFor: kept})
+		c := scheduler.Claim{Topic: p.topic, Partition: p.partition, TopicID: state.ID, Committed: at.offset, Metadata: at.metadata}
+		if at.offset < 0 {
+			c.KeptFor = kept
+		}
+		claims = append(claims, c)
 	}
 	return claims, nil
 }

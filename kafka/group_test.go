@@ -46,6 +46,7 @@ func TestClaimsCarryTheTopicIDAndWhatTheGroupHasStored(t *testing.T) {
 		m.awaitClaims(2)
 		claim := m.held()[place{topic, 1}]
 		require.Equal(t, int64(-1), claim.Committed)
+		require.Equal(t, 7*24*time.Hour, claim.KeptFor, "the brokers' default")
 		require.NotZero(t, claim.TopicID)
 
 		s, _ := m.generation()

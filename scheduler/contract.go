@@ -77,7 +77,7 @@ type Claim struct {
 	Committed int64 // -1: no commit
 	Metadata  string
 	// KeptFor is how long the brokers keep commits that nobody renews (their
-	// offsets.retention.minutes). 0: nothing is made of it.
+	// offsets.retention.minutes), where there is no commit.
 	KeptFor time.Duration
 }
 
