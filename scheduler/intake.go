@@ -184,14 +184,28 @@ func (p *partition) index1(rec *delay.Record, wall time.Time) bool {
 		p.metrics.skipped.Inc()
 		return true
 	}
-	if !rec.AppendTime && rec.Timestamp-wall.UnixMilli() > p.s.opts.MaxSkew.Milliseconds() {
-		p.metrics.future.Inc()
-	}
+	p.checkTimestamp(rec, wall)
 	m := delay.Pack(rec, &req, ref)
 	p.account.Release(most - bucket.Cost(len(m)))
 	l.pending++
 	p.index.Add(bucket.Entry{Due: due, Offset: rec.Offset, Lane: l.id, Message: m})
 	return true
+}
+
+// checkTimestamp tells of a producer's clock that is ahead. It changes nothing: due is a
+// function of the record. One warning a claim, since a producer that is ahead is so in
+// every record.
+func (p *partition) checkTimestamp(rec *delay.Record, wall time.Time) {
+	ahead := rec.Timestamp - wall.UnixMilli() // no Duration: a timestamp in microseconds would overflow it
+	if rec.AppendTime || ahead <= p.s.opts.MaxSkew.Milliseconds() {
+		return
+	}
+	p.metrics.future.Inc()
+	if !p.futureTold {
+		p.futureTold = true
+		p.log.Warn("a producer's timestamp is ahead of this machine's clock by more than clock.max_skew, and delays count from it: "+
+			"set message.timestamp.type=LogAppendTime on the topic", zap.Int64("offset", rec.Offset), zap.Int64("ahead_ms", ahead))
+	}
 }
 
 // packedMost is the most that a record can take when it is packed. It is charged

@@ -53,7 +53,9 @@ type partition struct {
 	have    bool  // batch is not yet used up
 	started bool  // something was read, so the tracker knows a position
 	stalled bool  // no room: the stream is closed until there is
-	fetched struct {
+	// futureTold says that a timestamp ahead of the clock was warned about.
+	futureTold bool
+	fetched    struct {
 		logStart, logEnd int64
 		err              error
 		hanging          *Transaction
