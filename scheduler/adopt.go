@@ -67,6 +67,9 @@ func (p *partition) examine(b *Batch) bool {
 		return false
 	}
 	c.open = false
+	// A stop before anything completes has to leave a commit of ours, not the candidate's:
+	// with that, what is deleted meanwhile would not be missed.
+	p.commits.dirty = true
 	if c.seen == 0 {
 		return true
 	}

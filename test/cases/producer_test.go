@@ -2,6 +2,7 @@ package cases
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -60,6 +61,22 @@ func TestF03DelayCountsFromTheBrokersClockOrElseFromTheProducersOwn(t *testing.T
 			require.Equal(t, 1, warned, "warnings")
 		})
 	}
+}
+
+// Retention never deletes the segment of such a record, and nothing else says that it is there.
+func TestF29TimestampInMicrosecondsIsCountedAndWarnedAbout(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, testkafka.Need(t))
+	w.createWith("delay", 1, map[string]string{"message.timestamp.after.max.ms": strconv.FormatInt(math.MaxInt64, 10)})
+	w.create("a", "dlq")
+	p := w.start()
+	r := w.later("a", 1000)
+	r.Timestamp = time.UnixMilli(time.Now().UnixMicro())
+	w.produce(r, w.later("a", 0))
+	w.exactly("a", 1, 10*time.Second, time.Second)
+	require.Equal(t, 1, p.pending())
+	require.EqualValues(t, 1, p.metric("delay_scheduler_future_timestamp_records_total"))
+	require.Equal(t, 1, strings.Count(p.said(t), "ahead of this machine's clock"))
 }
 
 // dues are when the records of the source are due, by their keys.
