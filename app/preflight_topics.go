@@ -170,7 +170,7 @@ func (g *gatherer) progress(ctx context.Context, s *preflight.Source, made *sour
 		if from := max(c.Offset, b.Start); from < b.Stable {
 			oldest[p], newest[p] = from, b.Stable-1
 		}
-		if c.Offset < 0 {
+		if c.Offset < 0 || c.Metadata == offset.Candidate {
 			continue
 		}
 		if _, err := offset.Decode(c.Metadata, id, c.Offset); errors.Is(err, offset.ErrForeign) || errors.Is(err, offset.ErrNone) {

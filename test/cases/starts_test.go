@@ -190,3 +190,14 @@ func TestTopicOfAnotherFrameworkIsNotReadUnlessItIsNamed(t *testing.T) {
 	recs := w.arrived("dlq", 1, 20*time.Second)
 	require.Equal(t, "MALFORMED_HEADER", header(recs[0], "dlq-reason"))
 }
+
+func TestCheckTakesAFreshTopicForNobodyElses(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, testkafka.Need(t))
+	w.create("delay", "a", "dlq")
+	w.start()
+	require.Eventually(t, func() bool {
+		return len(testkafka.Committed(t, w.broker, w.name, w.topic("delay"))) > 0
+	}, 20*time.Second, 50*time.Millisecond, "the candidate commits nothing")
+	require.NotEqual(t, "warn", w.check()["group_commits"])
+}
