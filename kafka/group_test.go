@@ -120,24 +120,22 @@ func TestReleaseMayStillCommitAndIsBounded(t *testing.T) {
 		topic := testkafka.UniqueName(t)
 		b.CreateTopic(topic, 2, nil)
 		o := groupOptions(b, topic, topic)
-		answers := make(chan error, 16)
+		var answers []error // of the last release: a new topic may make the group form twice
 		var bound time.Duration
 
 		m := startMember(t, o, func(r *recorder) {
 			r.release = func(ctx context.Context, s scheduler.Session, claims []scheduler.Claim) {
 				deadline, ok := ctx.Deadline()
 				require.True(t, ok)
-				bound = time.Until(deadline)
+				bound, answers = time.Until(deadline), nil
 				for _, c := range claims {
-					answers <- commitOne(t, s, c.Topic, c.Partition, 7, "the last")
+					answers = append(answers, commitOne(t, s, c.Topic, c.Partition, 7, "the last"))
 				}
 			}
 		})
 		m.awaitClaims(2)
 		m.stop()
-		require.Len(t, answers, 2)
-		require.NoError(t, <-answers)
-		require.NoError(t, <-answers)
+		require.Equal(t, []error{nil, nil}, answers)
 		require.LessOrEqual(t, bound, o.RebalanceDrain)
 		require.Equal(t, int64(7), testkafka.Committed(t, b, topic, topic)[0].Offset)
 	})
