@@ -68,10 +68,14 @@ func (a *admin) createTopic(ctx context.Context, name string, partitions int, co
 }
 
 // whenCounted creates something that needs nodes, again as long as one of them was away
-// and the controller does not count it yet, which it tells by these two errors.
+// and the controller does not count it yet, which it tells by these two errors. One that
+// resigns may have created it all the same, and the client then asks the next one.
 func (a *admin) whenCounted(ctx context.Context, create func() error) error {
 	for {
 		err := create()
+		if errors.Is(err, kerr.TopicAlreadyExists) {
+			return nil // Names are unique; the caller waits until it has its partitions.
+		}
 		if !errors.Is(err, kerr.InvalidReplicaAssignment) && !errors.Is(err, kerr.InvalidReplicationFactor) {
 			return err
 		}
