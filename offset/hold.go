@@ -58,6 +58,16 @@ func (h *Hold) Decide(since int64) *Hold {
 	return &decided
 }
 
+// below is the hold of a log that was cut at end; nil if nothing that it held is left.
+func (h *Hold) below(end int64) *Hold {
+	if h == nil || end <= h.From {
+		return nil
+	}
+	cut := *h
+	cut.Below = min(cut.Below, end)
+	return &cut
+}
+
 // over says that a hold has nothing left to say at a watermark.
 func (h *Hold) over(low int64) bool {
 	return low >= h.Below && (h.Decided || h.Due != Everything)

@@ -286,3 +286,11 @@ func TestDecisionIsReadAsItWasWritten(t *testing.T) {
 	require.False(t, d.About(&Hold{Below: 5, Due: Everything, Decided: true}))
 	require.False(t, d.About(&Hold{Below: 5, Due: 7}))
 }
+
+func TestHoldOfALogThatWasCutBeforeItIsOver(t *testing.T) {
+	s := &Set{Offset: 60, Hold: &Hold{From: 50, Below: 100, Due: 1000}}
+	require.Equal(t, &Hold{From: 50, Below: 70, Due: 1000}, s.Below(70).Hold)
+	require.EqualValues(t, 100, s.Hold.Below, "the set itself is as it was")
+	require.Nil(t, s.Below(50).Hold, "none of its records are left")
+	require.Nil(t, s.Below(10).Hold)
+}

@@ -115,11 +115,7 @@ func (s *segment) greatest() Key {
 func (s *Set) Below(end int64) *Set {
 	cut := *s
 	cut.segments = nil
-	if s.Hold != nil {
-		hold := *s.Hold
-		hold.Below = min(hold.Below, end)
-		cut.Hold = &hold
-	}
+	cut.Hold = s.Hold.below(end)
 	for _, seg := range s.segments {
 		if seg.to = min(seg.to, end); seg.from < seg.to {
 			cut.segments = append(cut.segments, seg)
