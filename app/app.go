@@ -97,16 +97,6 @@ func (a *App) work(ctx, hurry context.Context, p *parts) error {
 	defer leave()
 	ended := make(chan error, 1)
 	go func() { ended <- p.group.Run(member) }()
-	watching, unwatch := context.WithCancel(ctx)
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		p.watchDecisions(watching, a.config, a.log)
-	}()
-	defer func() {
-		unwatch()
-		<-watched
-	}()
 	ticker := time.NewTicker(healthEvery)
 	defer ticker.Stop()
 	for {

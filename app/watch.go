@@ -25,8 +25,8 @@ const (
 	joinLookEvery = 100 * time.Millisecond // whether there is one
 )
 
-// watches are what looks at the cluster beside the work: the preflight and the retention
-// margin. Neither is waited for by anything, and a look that hangs is cut off.
+// watches are what looks at the cluster beside the work: the preflight, the retention
+// margin, and what was decided about held records. None of them is waited for by anything, and a look that hangs is cut off.
 type watches struct {
 	preflight *preflightWatch
 	retention *retentionWatch
@@ -45,7 +45,7 @@ func newWatches(a *App, p *parts) *watches {
 		retention: newRetentionWatch(a.config, p.scheduler.Partitions, a.log),
 	}
 	a.registry.MustRegister(w.preflight, w.retention)
-	w.run = append(w.run, w.retention.run)
+	w.run = append(w.run, w.retention.run, func(ctx context.Context) { p.watchDecisions(ctx, a.config, a.log) })
 	if !a.unjudged {
 		w.run = append(w.run, w.preflight.run)
 	}

@@ -170,7 +170,7 @@ func (a *Admin) readRecord(ctx context.Context, topic string, partition int32, o
 }
 
 func fetchRecord(ctx context.Context, conn *connection, topic string, partition int32, offset int64) (delay.Record, error) {
-	block, err := fetchBlock(ctx, conn, topic, partition, offset)
+	block, err := fetchBlock(ctx, conn, topic, partition, offset, sarama.ReadCommitted)
 	if err != nil {
 		return delay.Record{}, err
 	}

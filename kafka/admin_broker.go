@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/IBM/sarama"
 )
@@ -73,25 +72,9 @@ var ErrForbidden = errors.New("the cluster does not allow it")
 // BrokerConfigs reads settings of one broker; one that it does not know is left out. The
 // error is ErrForbidden if they are not ours to see.
 func (a *Admin) BrokerConfigs(ctx context.Context, b BrokerInfo, names ...string) (map[string]string, error) {
-	req := a.configRequest()
-	req.Resources = []*sarama.ConfigResource{{Type: sarama.BrokerResource, Name: strconv.Itoa(int(b.ID)), ConfigNames: names}}
-	var resp *sarama.DescribeConfigsResponse
-	err := a.at(ctx, b.Addr, func(broker *sarama.Broker) (err error) {
-		resp, err = broker.DescribeConfigs(req)
-		return err
-	})
-	switch {
-	case err == nil && len(resp.Resources) != 1:
-		err = sarama.ErrIncompleteResponse
-	case err == nil:
-		err = resourceError(resp.Resources[0])
-	}
+	values, err := brokerSettings(ctx, a.conf, b.ID, b.Addr, names...)
 	if err != nil {
 		return nil, fmt.Errorf("read the settings of broker %d: %w", b.ID, err)
-	}
-	values := make(map[string]string, len(names))
-	for _, c := range resp.Resources[0].Configs {
-		values[c.Name] = c.Value
 	}
 	return values, nil
 }

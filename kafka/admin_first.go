@@ -54,7 +54,7 @@ func (a *Admin) FirstRecords(ctx context.Context, topic string, from map[int32]i
 
 func firstRecord(ctx context.Context, conn *connection, topic string, partition int32, from int64) (delay.Record, bool, error) {
 	for range firstTries {
-		block, err := fetchBlock(ctx, conn, topic, partition, from)
+		block, err := fetchBlock(ctx, conn, topic, partition, from, sarama.ReadCommitted)
 		if err != nil {
 			return delay.Record{}, false, err
 		}
@@ -71,9 +71,9 @@ func firstRecord(ctx context.Context, conn *connection, topic string, partition 
 }
 
 // fetchBlock asks once for what a partition has at an offset.
-func fetchBlock(ctx context.Context, conn *connection, topic string, partition int32, from int64) (*sarama.FetchResponseBlock, error) {
+func fetchBlock(ctx context.Context, conn *connection, topic string, partition int32, from int64, isolation sarama.IsolationLevel) (*sarama.FetchResponseBlock, error) {
 	req := &sarama.FetchRequest{
-		Version: 11, SessionEpoch: -1, Isolation: sarama.ReadCommitted,
+		Version: 11, SessionEpoch: -1, Isolation: isolation,
 		MinBytes: 1, MaxWaitTime: fetchOnceWait, MaxBytes: explainBytes,
 	}
 	req.AddBlock(topic, partition, from, explainBytes, -1)

@@ -73,23 +73,8 @@ func (n *node) producerAt(ctx context.Context, topic string, partition int32, of
 }
 
 func producerAt(ctx context.Context, conn *connection, topic string, partition int32, offset int64) (int64, error) {
-	req := &sarama.FetchRequest{
-		Version: 11, SessionEpoch: -1, Isolation: sarama.ReadUncommitted,
-		MinBytes: 1, MaxWaitTime: 1000, MaxBytes: explainBytes,
-	}
-	req.AddBlock(topic, partition, offset, explainBytes, -1)
-	var resp *sarama.FetchResponse
-	if err := conn.do(ctx, requestTimeout, func(b *sarama.Broker) (err error) {
-		resp, err = b.Fetch(req)
-		return err
-	}); err != nil {
-		return 0, err
-	}
-	block := resp.GetBlock(topic, partition)
-	if block == nil {
-		return 0, sarama.ErrIncompleteResponse
-	}
-	if err := kafkaError(block.Err); err != nil {
+	block, err := fetchBlock(ctx, conn, topic, partition, offset, sarama.ReadUncommitted)
+	if err != nil {
 		return 0, err
 	}
 	for _, set := range block.RecordsSet {

@@ -32,41 +32,43 @@ func brokerSetting(ctx context.Context, conf *sarama.Config, l *lookup, name str
 	}
 	err = errNotTold
 	for id, addr := range m.brokers {
-		var resp *sarama.DescribeConfigsResponse
-		if resp, err = describeBroker(ctx, conf, id, addr, name); err == nil {
-			return settingIn(resp, name)
+		var values map[string]string
+		if values, err = brokerSettings(ctx, conf, id, addr, name); err != nil {
+			continue // another broker will do
 		}
+		if value, told := values[name]; told {
+			return value, nil
+		}
+		return "", errNotTold
 	}
 	return "", err
 }
 
-func describeBroker(ctx context.Context, conf *sarama.Config, id int32, addr, name string) (resp *sarama.DescribeConfigsResponse, err error) {
+// brokerSettings reads settings of one broker; one that it does not know is left out.
+func brokerSettings(ctx context.Context, conf *sarama.Config, id int32, addr string, names ...string) (map[string]string, error) {
 	req := configRequest(conf)
-	req.Resources = []*sarama.ConfigResource{{
-		Type: sarama.BrokerResource, Name: strconv.Itoa(int(id)), ConfigNames: []string{name},
-	}}
+	req.Resources = []*sarama.ConfigResource{{Type: sarama.BrokerResource, Name: strconv.Itoa(int(id)), ConfigNames: names}}
 	conn := connection{config: conf, addr: addr}
 	defer conn.close()
-	err = conn.do(ctx, requestTimeout, func(b *sarama.Broker) (err error) {
+	var resp *sarama.DescribeConfigsResponse
+	err := conn.do(ctx, askTimeout, func(b *sarama.Broker) (err error) {
 		resp, err = b.DescribeConfigs(req)
 		return err
 	})
-	return resp, err
-}
-
-func settingIn(resp *sarama.DescribeConfigsResponse, name string) (string, error) {
-	if len(resp.Resources) != 1 {
-		return "", sarama.ErrIncompleteResponse
+	switch {
+	case err == nil && len(resp.Resources) != 1:
+		err = sarama.ErrIncompleteResponse
+	case err == nil:
+		err = resourceError(resp.Resources[0])
 	}
-	if err := resourceError(resp.Resources[0]); err != nil {
-		return "", err
+	if err != nil {
+		return nil, err
 	}
+	values := make(map[string]string, len(names))
 	for _, c := range resp.Resources[0].Configs {
-		if c.Name == name {
-			return c.Value, nil
-		}
+		values[c.Name] = c.Value
 	}
-	return "", errNotTold
+	return values, nil
 }
 
 func configRequest(conf *sarama.Config) *sarama.DescribeConfigsRequest {

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"delay-scheduler/preflight"
 )
 
 // leastEpoch is the least number that is taken for epoch milliseconds, as the
@@ -83,20 +85,8 @@ func relative(d time.Duration) string {
 
 // round keeps three digits or so.
 func round(d time.Duration) string {
-	switch {
-	case d >= 24*time.Hour:
+	if d >= 24*time.Hour {
 		return fmt.Sprintf("%.1f days", d.Hours()/24)
-	case d >= time.Minute:
-		s := d.Round(time.Second).String()
-		if strings.HasSuffix(s, "m0s") {
-			s = strings.TrimSuffix(s, "0s")
-		}
-		if strings.HasSuffix(s, "h0m") {
-			s = strings.TrimSuffix(s, "0m")
-		}
-		return s
-	case d >= time.Second:
-		return d.Round(100 * time.Millisecond).String()
 	}
-	return d.Round(time.Millisecond).String()
+	return preflight.Long(d)
 }
