@@ -17,6 +17,9 @@ type Batch struct {
 	// Next is the position after the batch. An offset below it that is in no
 	// batch does not exist: a transaction marker, compacted, or deleted.
 	Next int64
+	// From is the position that was asked for; only a Recaller sets it. An offset from
+	// From up to Next that is in no batch was looked at and is not there.
+	From int64
 	// LogStart and LogEnd are the log's bounds; LogEnd is the last stable offset.
 	LogStart, LogEnd int64
 	// Lost counts offsets skipped because the log starts later than was asked for.
@@ -49,6 +52,21 @@ type Stream interface {
 // Log reads partitions.
 type Log interface {
 	Open(topic string, partition int32, from int64) Stream
+}
+
+// Range is a run of offsets: From up to and without Below.
+type Range struct{ From, Below int64 }
+
+// Recaller reads again what was read before: the payloads of records that were given up
+// for memory. It has connections of its own, so neither fresh records nor sends wait for
+// it.
+type Recaller interface {
+	// Recall reads ranges that ascend and do not overlap, of the log with that id. Its
+	// batches have From set and hold no record outside the ranges. After the last range
+	// the channel is closed. What lies below the start of the log is passed over with a
+	// batch that has Lost set. Trouble comes as batches with an Err, and reading goes on
+	// by itself when it is over.
+	Recall(topic string, partition int32, id offset.TopicID, ranges []Range) Stream
 }
 
 // Commit is one partition's progress. Done is called exactly once, from any
