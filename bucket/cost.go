@@ -6,20 +6,15 @@ import "sort"
 const (
 	entryBytes = 16 // an entry
 	slotBytes  = 24 // a payload slot
-	// growthBytes covers what is allocated around entries and slots. It is nearly
-	// nothing in a second with many records, and most for a record that has its
-	// second to itself: the second, its place in the map and in the queue, both of
-	// which are up to twice as large as what is in them.
-	growthBytes = 80
 	// completedBytes is the record's share of the completed set.
 	completedBytes = 24
 )
 
-// Cost is what a pending record with a message of that many bytes is charged. It
-// is what the record takes at most, whatever the due times are, not on average:
-// the budget is a promise about memory.
+// Cost is what a near record with a message of that many bytes is charged: what it
+// takes by itself. What is allocated around records depends on how their due times
+// lie, and is in Index.Bytes.
 func Cost(messageBytes int) int64 {
-	return allocated(messageBytes) + entryBytes + slotBytes + growthBytes + completedBytes
+	return allocated(messageBytes) + entryBytes + slotBytes + completedBytes
 }
 
 // allocated is what Go's allocator takes for n bytes without pointers.

@@ -11,8 +11,9 @@ type Index struct {
 	seconds map[int64]*second
 	queue   heap[secondNumber] // the keys of seconds
 	runs    map[int64]*run     // the seconds that have been put in order; hardly ever more than one
-	n       int
-	peak    int // the most seconds there have been in the map
+	n       int                // near records
+	peak    int                // the most seconds there have been in the map
+	far     far
 
 	// The second that was added to last: records with one delay come in a row.
 	last       *second
@@ -36,12 +37,48 @@ func (x *Index) Clear() {
 	*x = Index{seconds: make(map[int64]*second), runs: make(map[int64]*run)}
 }
 
-// Len counts the records.
-func (x *Index) Len() int { return x.n }
+// Len counts the records of both tiers.
+func (x *Index) Len() int { return x.n + x.far.len() }
+
+// Far counts the records of the far tier.
+func (x *Index) Far() int { return x.far.len() }
+
+// Edge is where the far tier begins: its first key, and Endless while there is
+// nothing in it.
+func (x *Index) Edge() Key {
+	if x.far.len() == 0 {
+		return Endless
+	}
+	return x.far.min()
+}
+
+// Near says whether a record with that key belongs to the near tier.
+func (x *Index) Near(k Key) bool { return x.far.len() == 0 || k.Less(x.far.min()) }
+
+// FarDue gives the earliest due time in the far tier.
+func (x *Index) FarDue() (due int64, ok bool) {
+	if x.far.len() == 0 {
+		return 0, false
+	}
+	return x.far.min().Due, true
+}
 
 // Add takes a record, in any order and with any due time. Records that were popped
 // and could not be sent may be added again; they take their place by (due, offset).
-func (x *Index) Add(e Entry) {
+// The record goes into the tier to which its key belongs. The far tier keeps no
+// payload: kept is false then, and the message is the caller's to forget. In the near
+// tier the message may be nil.
+func (x *Index) Add(e Entry) (kept bool) {
+	if !x.Near(Key{Due: e.Due, Offset: e.Offset}) {
+		x.far.add(record{due: e.Due, offset: e.Offset, lane: e.Lane})
+		return false
+	}
+	x.near(e)
+	return true
+}
+
+// near adds to the near tier and gives the position within the second.
+func (x *Index) near(e Entry) (pos int) {
 	number, ms := split(e.Due)
 	x.n++
 	s := x.last
@@ -53,19 +90,35 @@ func (x *Index) Add(e Entry) {
 			x.peak = max(x.peak, len(x.seconds))
 			x.queue.push(secondNumber(number))
 			x.last, x.lastNumber = s, number
-			return
+			return 0
 		}
 		x.last, x.lastNumber = s, number
 	}
 	s.add(ms, &e)
+	pos = s.len() - 1
 	if s.low == opened {
-		x.runs[number].join(s.len()-1, ms, e.Offset)
+		x.runs[number].join(pos, ms, e.Offset)
 	}
+	return pos
 }
 
 // PopDue appends to dst, in the order of (due, offset), at most limit records that
-// are due at now, and removes them.
+// are due at now, and removes them. Those of the far tier, which come after all near
+// ones, have no message.
 func (x *Index) PopDue(now int64, limit int, dst []Entry) []Entry {
+	before := len(dst)
+	dst = x.popNear(now, limit, dst)
+	limit -= len(dst) - before
+	if x.n > 0 || limit <= 0 || x.far.len() == 0 || x.far.min().Due > now {
+		return dst
+	}
+	for _, r := range x.far.take(limit, now, nil) {
+		dst = append(dst, Entry{Due: r.due, Offset: r.offset, Lane: r.lane})
+	}
+	return dst
+}
+
+func (x *Index) popNear(now int64, limit int, dst []Entry) []Entry {
 	for limit > 0 && x.n > 0 {
 		number := int64(x.queue[0])
 		r := x.current(number, now)
@@ -124,10 +177,10 @@ func (x *Index) shrink() {
 	x.seconds, x.peak = seconds, len(seconds)
 }
 
-// NextDue gives the earliest due time.
+// NextDue gives the earliest due time of both tiers.
 func (x *Index) NextDue() (due int64, ok bool) {
 	if x.n == 0 {
-		return 0, false
+		return x.FarDue()
 	}
 	number := int64(x.queue[0])
 	s := x.seconds[number]

@@ -99,14 +99,13 @@ func (r *run) pop(start, now int64, limit int, dst []Entry) []Entry {
 	before := len(dst)
 	for len(dst)-before < limit {
 		pos, late := r.head()
-		e, slot, b := r.s.look(pos)
+		e, message := r.s.look(pos)
 		due := start + int64(e.ms)
 		if due > now {
 			break
 		}
-		dst = append(dst, Entry{Due: due, Offset: e.offset, Lane: e.lane, Message: *slot})
-		*slot = nil
-		b.leave()
+		dst = append(dst, Entry{Due: due, Offset: e.offset, Lane: e.lane, Message: message})
+		r.s.leave(pos)
 		if late {
 			r.late.pop()
 		} else {

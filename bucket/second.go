@@ -17,6 +17,8 @@ const (
 
 	// opened stands in second.low for a second that has been put in order.
 	opened = math.MaxUint16
+	// left stands in ms for a record that has left.
+	left = math.MaxUint16
 
 	// countingFrom is the size from which the fixed cost of counting a thousand
 	// milliseconds is less than that of comparing.
@@ -91,29 +93,63 @@ func newBlock(i int) block {
 	return block{entries: make([]entry, 0, n), slots: make([]delay.Message, 0, n)}
 }
 
-// look gives the entry at a position, its payload's slot and its block. The record
-// must not have left.
-func (s *second) look(pos int) (entry, *delay.Message, *block) {
+// look gives the entry at a position and its payload. The record must not have left.
+func (s *second) look(pos int) (entry, delay.Message) {
 	if pos == 0 {
-		return entry{offset: s.offset, lane: s.lane, ms: s.ms}, &s.first, nil
+		return s.only(), s.first
 	}
 	pos--
 	b := &s.blocks[pos/blockSize]
 	i := pos % blockSize
-	return b.entries[i], &b.slots[i], b
+	return b.entries[i], b.slots[i]
 }
 
 func (s *second) at(pos int) entry {
-	e, _, _ := s.look(pos)
-	return e
+	if pos == 0 {
+		return s.only()
+	}
+	pos--
+	return s.blocks[pos/blockSize].entries[pos%blockSize]
+}
+
+// only is the entry that lives in the second itself.
+func (s *second) only() entry { return entry{offset: s.offset, lane: s.lane, ms: s.ms} }
+
+// slot gives the payload's slot of a record that should be at a position, and nil if it
+// is not, or has left. Positions are used again: the offset is what tells.
+func (s *second) slot(pos int, ms uint16, offset int64) *delay.Message {
+	if pos == 0 {
+		if s.offset == offset && s.ms == ms {
+			return &s.first
+		}
+		return nil
+	}
+	pos--
+	if pos/blockSize >= len(s.blocks) {
+		return nil
+	}
+	b, i := &s.blocks[pos/blockSize], pos%blockSize
+	if i >= len(b.entries) || b.entries[i].offset != offset || b.entries[i].ms != ms {
+		return nil
+	}
+	return &b.slots[i]
+}
+
+// leave notes that the record at a position has left.
+func (s *second) leave(pos int) {
+	if pos == 0 {
+		s.ms, s.first = left, nil
+		return
+	}
+	pos--
+	b, i := &s.blocks[pos/blockSize], pos%blockSize
+	b.entries[i].ms, b.slots[i] = left, nil
+	b.leave()
 }
 
 // leave counts a record that has left. A full block goes with its last one; in one
 // that is not full, more may follow.
 func (b *block) leave() {
-	if b == nil {
-		return // the record in the second itself
-	}
 	b.live--
 	if b.live == 0 && len(b.entries) == blockSize {
 		b.entries, b.slots = nil, nil
