@@ -28,7 +28,20 @@ func allocated(n int) int64 {
 	return int64(sizeClasses[sort.SearchInts(sizeClasses[:], n)])
 }
 
-const pageBytes = 8192
+// scanned is what the allocator takes for n bytes with pointers in them: from a size on
+// it puts a header in front.
+func scanned(n int) int64 {
+	if n > headerFrom && n <= sizeClasses[len(sizeClasses)-1]-headerBytes {
+		n += headerBytes
+	}
+	return allocated(n)
+}
+
+const (
+	pageBytes   = 8192
+	headerFrom  = 512
+	headerBytes = 8
+)
 
 // sizeClasses are those of Go's runtime (internal/runtime/gc). A test compares
 // them with what the running version does.

@@ -48,6 +48,7 @@ func TestRecordsNeverTakeMoreThanTheirCost(t *testing.T) {
 		"random within 90 days":     func(int64) int64 { return t0 + r.Int64N(90*86_400_000) },
 		"random within ten minutes": func(int64) int64 { return t0 + r.Int64N(600_000) },
 	}
+	const noise = 16 << 10 // what the runtime takes for itself
 	for name, due := range cases {
 		for _, n := range []int64{1000, 15_000, 60_000} {
 			const message = 100
@@ -58,12 +59,12 @@ func TestRecordsNeverTakeMoreThanTheirCost(t *testing.T) {
 			}
 			taken := heapBytes() - before
 			t.Logf("%s: %d records take %d B each", name, n, taken/n-allocated(message))
-			require.LessOrEqual(t, taken, n*(Cost(message)-completedBytes)+x.Bytes(), "%s, %d records", name, n)
+			require.LessOrEqual(t, taken, n*(Cost(message)-completedBytes)+x.Bytes()+noise, "%s, %d records", name, n)
 
 			// Nor while they are being drained.
 			x.PopDue(math.MaxInt64, 1, nil)
 			taken = heapBytes() - before
-			require.LessOrEqual(t, taken, n*(Cost(message)-completedBytes)+x.Bytes(), "%s, %d records, draining", name, n)
+			require.LessOrEqual(t, taken, n*(Cost(message)-completedBytes)+x.Bytes()+noise, "%s, %d records, draining", name, n)
 			runtime.KeepAlive(x)
 		}
 	}

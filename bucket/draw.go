@@ -1,7 +1,6 @@
 package bucket
 
 import (
-	"cmp"
 	"slices"
 
 	"delay-scheduler/delay"
@@ -21,15 +20,18 @@ type Wanted struct {
 // ascending order of their offsets, which is the order in which they lie in the log.
 // The edge rises to the first record that stays.
 func (x *Index) Draw(n int, until int64, dst []Wanted) []Wanted {
-	if n <= 0 || x.far.len() == 0 || x.far.min().Due > until {
+	if n <= 0 || x.far.n == 0 || x.far.edge.Due > until {
 		return dst
 	}
-	records := x.far.take(n, until, nil)
-	slices.SortFunc(records, func(a, b record) int { return cmp.Compare(a.offset, b.offset) })
-	for _, r := range records {
+	s := takeScratch()
+	s.records = x.far.take(n, until, s.records)
+	x.far.ahead(aheadChunks)
+	slices.SortFunc(s.records, compareOffsets)
+	for _, r := range s.records {
 		pos := x.near(Entry{Due: r.due, Offset: r.offset, Lane: r.lane})
 		dst = append(dst, Wanted{Due: r.due, Offset: r.offset, Lane: r.lane, pos: uint32(pos)})
 	}
+	s.release()
 	return dst
 }
 

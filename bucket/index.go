@@ -1,6 +1,9 @@
 package bucket
 
-import "maps"
+import (
+	"maps"
+	"slices"
+)
 
 // shrinkFrom is the number of seconds from which the map is made anew when three
 // quarters of them are gone.
@@ -9,21 +12,17 @@ const shrinkFrom = 1024
 // Index holds the pending records of one partition. It is not for concurrent use.
 type Index struct {
 	seconds map[int64]*second
-	queue   heap[secondNumber] // the keys of seconds
-	runs    map[int64]*run     // the seconds that have been put in order; hardly ever more than one
-	n       int                // near records
-	peak    int                // the most seconds there have been in the map
+	queue   ends           // the keys of seconds
+	runs    map[int64]*run // the seconds that have been put in order; hardly ever more than one
+	n       int            // near records
+	peak    int            // the most seconds there have been in the map
+	size    int64          // bytes of the seconds and their blocks
 	far     far
 
 	// The second that was added to last: records with one delay come in a row.
 	last       *second
 	lastNumber int64
 }
-
-// secondNumber is floor(due / 1000).
-type secondNumber int64
-
-func (a secondNumber) before(b secondNumber) bool { return a < b }
 
 // New makes an empty index.
 func New() *Index {
@@ -35,32 +34,28 @@ func New() *Index {
 // Clear drops everything.
 func (x *Index) Clear() {
 	*x = Index{seconds: make(map[int64]*second), runs: make(map[int64]*run)}
+	x.far.clear()
 }
 
 // Len counts the records of both tiers.
-func (x *Index) Len() int { return x.n + x.far.len() }
+func (x *Index) Len() int { return x.n + x.far.n }
 
 // Far counts the records of the far tier.
-func (x *Index) Far() int { return x.far.len() }
+func (x *Index) Far() int { return x.far.n }
 
 // Edge is where the far tier begins: its first key, and Endless while there is
 // nothing in it.
-func (x *Index) Edge() Key {
-	if x.far.len() == 0 {
-		return Endless
-	}
-	return x.far.min()
-}
+func (x *Index) Edge() Key { return x.far.edge }
 
 // Near says whether a record with that key belongs to the near tier.
-func (x *Index) Near(k Key) bool { return x.far.len() == 0 || k.Less(x.far.min()) }
+func (x *Index) Near(k Key) bool { return x.far.n == 0 || k.Less(x.far.edge) }
 
 // FarDue gives the earliest due time in the far tier.
 func (x *Index) FarDue() (due int64, ok bool) {
-	if x.far.len() == 0 {
+	if x.far.n == 0 {
 		return 0, false
 	}
-	return x.far.min().Due, true
+	return x.far.edge.Due, true
 }
 
 // Add takes a record, in any order and with any due time. Records that were popped
@@ -70,7 +65,7 @@ func (x *Index) FarDue() (due int64, ok bool) {
 // tier the message may be nil.
 func (x *Index) Add(e Entry) (kept bool) {
 	if !x.Near(Key{Due: e.Due, Offset: e.Offset}) {
-		x.far.add(record{due: e.Due, offset: e.Offset, lane: e.Lane})
+		x.far.add(record{due: e.Due, offset: e.Offset, lane: e.Lane}, x.far.edge.Due)
 		return false
 	}
 	x.near(e)
@@ -88,13 +83,14 @@ func (x *Index) near(e Entry) (pos int) {
 			s = newSecond(ms, &e)
 			x.seconds[number] = s
 			x.peak = max(x.peak, len(x.seconds))
-			x.queue.push(secondNumber(number))
+			x.queue.push(number)
+			x.size += secondBytes
 			x.last, x.lastNumber = s, number
 			return 0
 		}
 		x.last, x.lastNumber = s, number
 	}
-	s.add(ms, &e)
+	x.size += s.add(ms, &e)
 	pos = s.len() - 1
 	if s.low == opened {
 		x.runs[number].join(pos, ms, e.Offset)
@@ -109,24 +105,38 @@ func (x *Index) PopDue(now int64, limit int, dst []Entry) []Entry {
 	before := len(dst)
 	dst = x.popNear(now, limit, dst)
 	limit -= len(dst) - before
-	if x.n > 0 || limit <= 0 || x.far.len() == 0 || x.far.min().Due > now {
+	x.far.ahead(aheadChunks)
+	if x.n > 0 || limit <= 0 || x.far.n == 0 || x.far.edge.Due > now {
 		return dst
 	}
-	for _, r := range x.far.take(limit, now, nil) {
+	return x.popFar(now, limit, dst)
+}
+
+// aheadChunks is how many far chunks are split ahead at most in a turn; each takes ten
+// to twenty microseconds.
+const aheadChunks = 4
+
+func (x *Index) popFar(now int64, limit int, dst []Entry) []Entry {
+	s := takeScratch()
+	s.records = x.far.take(limit, now, s.records)
+	slices.SortFunc(s.records, compareKeys)
+	for _, r := range s.records {
 		dst = append(dst, Entry{Due: r.due, Offset: r.offset, Lane: r.lane})
 	}
+	s.release()
 	return dst
 }
 
 func (x *Index) popNear(now int64, limit int, dst []Entry) []Entry {
 	for limit > 0 && x.n > 0 {
-		number := int64(x.queue[0])
+		number := x.queue.min()
 		r := x.current(number, now)
 		if r == nil {
 			break
 		}
 		before := len(dst)
 		dst = r.pop(number*msPerSecond, now, limit, dst)
+		x.size -= r.takeFreed()
 		popped := len(dst) - before
 		if popped == 0 {
 			break
@@ -159,9 +169,15 @@ func (x *Index) current(number, now int64) *run {
 
 // drop forgets the earliest second, which is empty.
 func (x *Index) drop(number int64) {
-	delete(x.seconds, number)
+	x.forget(number)
 	delete(x.runs, number)
-	x.queue.pop()
+	x.queue.popMin()
+}
+
+// forget takes a second out of the map.
+func (x *Index) forget(number int64) {
+	x.size -= x.seconds[number].bytes()
+	delete(x.seconds, number)
 	if x.lastNumber == number {
 		x.last = nil
 	}
@@ -182,7 +198,7 @@ func (x *Index) NextDue() (due int64, ok bool) {
 	if x.n == 0 {
 		return x.FarDue()
 	}
-	number := int64(x.queue[0])
+	number := x.queue.min()
 	s := x.seconds[number]
 	ms := s.low
 	if ms == opened {

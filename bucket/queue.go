@@ -15,12 +15,8 @@ type Queue struct {
 	bytes  int64 // of the chunks
 }
 
-const (
-	leastChunk = 64
-	mostChunk  = 4096
-	// mostKey is the most that a key takes: two varints.
-	mostKey = 2 * binary.MaxVarintLen64
-)
+// mostKey is the most that a key takes: two varints.
+const mostKey = 2 * binary.MaxVarintLen64
 
 // Push appends a key.
 func (q *Queue) Push(k Key) {

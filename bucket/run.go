@@ -10,6 +10,7 @@ type run struct {
 	end    int      // length of order, or what it would be
 	late   heap[place]
 	left   int
+	freed  int64 // bytes of blocks that have gone since takeFreed
 }
 
 // place is a late record's key and position.
@@ -105,7 +106,7 @@ func (r *run) pop(start, now int64, limit int, dst []Entry) []Entry {
 			break
 		}
 		dst = append(dst, Entry{Due: due, Offset: e.offset, Lane: e.lane, Message: message})
-		r.s.leave(pos)
+		r.freed += r.s.leave(pos)
 		if late {
 			r.late.pop()
 		} else {
@@ -114,6 +115,18 @@ func (r *run) pop(start, now int64, limit int, dst []Entry) []Entry {
 	}
 	r.left -= len(dst) - before
 	return dst
+}
+
+// takeFreed gives what has been freed since it was last asked.
+func (r *run) takeFreed() int64 {
+	freed := r.freed
+	r.freed = 0
+	return freed
+}
+
+// bytes is what the run takes, without its second.
+func (r *run) bytes() int64 {
+	return runBytes + int64(cap(r.order))*4 + int64(cap(r.late))*placeBytes
 }
 
 // head gives the position of the least record, and whether it is a late one. There

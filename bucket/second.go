@@ -10,8 +10,9 @@ import (
 const (
 	// blockSize is the number of records in a full block. Blocks keep a growing
 	// second from being copied again and again, and let a draining one go in
-	// pieces. At 256 the two allocations of a block waste less than 2 B a record.
-	blockSize = 256
+	// pieces. With 255 both allocations of a block, one of which has a header of the
+	// allocator's, just fit what the allocator gives.
+	blockSize = 255
 
 	msPerSecond = 1000
 
@@ -67,20 +68,47 @@ func (s *second) len() int {
 	return 1 + last*blockSize + len(s.blocks[last].entries)
 }
 
-// add appends a record.
-func (s *second) add(ms uint16, e *Entry) {
+// add appends a record and says by how many bytes the second has grown.
+func (s *second) add(ms uint16, e *Entry) (grown int64) {
 	last := len(s.blocks) - 1
 	if last < 0 || len(s.blocks[last].entries) == blockSize {
+		before := cap(s.blocks)
 		s.blocks = append(s.blocks, newBlock(last+1))
 		last++
+		if cap(s.blocks) != before {
+			grown = scanned(cap(s.blocks)*blockBytes) - scanned(before*blockBytes)
+		}
+		grown += s.blocks[last].bytes()
 	}
 	b := &s.blocks[last]
-	b.entries = append(b.entries, entry{offset: e.Offset, lane: e.Lane, ms: ms})
-	b.slots = append(b.slots, e.Message)
+	if len(b.entries) == cap(b.entries) || len(b.slots) == cap(b.slots) {
+		grown -= b.bytes()
+		b.entries = append(b.entries, entry{offset: e.Offset, lane: e.Lane, ms: ms})
+		b.slots = append(b.slots, e.Message)
+		grown += b.bytes()
+	} else {
+		b.entries = append(b.entries, entry{offset: e.Offset, lane: e.Lane, ms: ms})
+		b.slots = append(b.slots, e.Message)
+	}
 	b.live++
 	if s.low != opened && ms < s.low {
 		s.low = ms
 	}
+	return grown
+}
+
+// bytes is what the block's entries and slots take.
+func (b *block) bytes() int64 {
+	return allocated(cap(b.entries)*entryBytes) + scanned(cap(b.slots)*slotBytes)
+}
+
+// bytes is what the second takes with its blocks.
+func (s *second) bytes() int64 {
+	sum := secondBytes + scanned(cap(s.blocks)*blockBytes)
+	for i := range s.blocks {
+		sum += s.blocks[i].bytes()
+	}
+	return sum
 }
 
 // newBlock makes the i-th block of a second. The first one grows as records come;
@@ -135,25 +163,22 @@ func (s *second) slot(pos int, ms uint16, offset int64) *delay.Message {
 	return &b.slots[i]
 }
 
-// leave notes that the record at a position has left.
-func (s *second) leave(pos int) {
+// leave notes that the record at a position has left, and says how many bytes are free
+// now: a full block goes with its last record. In one that is not full, more may follow.
+func (s *second) leave(pos int) (freed int64) {
 	if pos == 0 {
 		s.ms, s.first = left, nil
-		return
+		return 0
 	}
 	pos--
 	b, i := &s.blocks[pos/blockSize], pos%blockSize
 	b.entries[i].ms, b.slots[i] = left, nil
-	b.leave()
-}
-
-// leave counts a record that has left. A full block goes with its last one; in one
-// that is not full, more may follow.
-func (b *block) leave() {
 	b.live--
 	if b.live == 0 && len(b.entries) == blockSize {
+		freed = b.bytes()
 		b.entries, b.slots = nil, nil
 	}
+	return freed
 }
 
 // order gives the positions in the order of (ms, offset), or nil when they are in
