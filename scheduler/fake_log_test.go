@@ -17,6 +17,8 @@ type fakeTopic struct {
 	changed chan struct{}
 	last    *fakeStream
 	opened  []int64 // the positions that streams were opened at
+	start   int64   // of the log
+	recall  recallFaults
 }
 
 func newFakeTopic() *fakeTopic { return &fakeTopic{changed: make(chan struct{})} }

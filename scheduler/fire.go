@@ -31,8 +31,9 @@ func (p *partition) fire(now int64, boot time.Duration) {
 	p.pop(now, boot)
 	still := p.waiters[:0]
 	for _, l := range p.waiters {
-		p.send(l)
-		if l.queued = l.waiting() > 0; l.queued {
+		p.unshelve(l)
+		p.send(l, boot)
+		if l.queued = l.backlog() > 0; l.queued {
 			still = append(still, l)
 		}
 	}
@@ -50,15 +51,23 @@ func (p *partition) pop(now int64, boot time.Duration) {
 		waiting += l.waiting()
 	}
 	plenty := waiting >= plentyWaits
-	if plenty && boot < p.popNext {
+	if plenty && boot < p.popNext || len(p.late) >= p.lateMost() {
 		return
 	}
 	p.popNext = boot + popPause
+	far := p.index.Far()
 	p.due = p.index.PopDue(now+faultEarly, chunk, p.due[:0])
+	if far -= p.index.Far(); far > 0 {
+		p.account.Force(int64(far) * bucket.Cost(0))
+	}
 	for i := range p.due {
 		e := &p.due[i]
 		l := p.lanes.byID[e.Lane]
 		p.tracker.Due(e.Offset, l.key(e.Due), l.hash)
+		if len(e.Message) == 0 {
+			p.bare(l, *e)
+			continue
+		}
 		l.push(*e)
 		p.queue(l)
 	}
@@ -74,7 +83,7 @@ func (p *partition) queue(l *lane) {
 	}
 }
 
-func (p *partition) send(l *lane) {
+func (p *partition) send(l *lane, boot time.Duration) {
 	most := chunk
 	if p.phase == lingering {
 		most = lingerChunk
@@ -97,6 +106,9 @@ func (p *partition) send(l *lane) {
 		}
 		if n > 0 {
 			l.took(n)
+			l.stuckSince = 0
+		} else if l.stuckSince == 0 {
+			l.stuckSince = boot
 		}
 		if !whole || p.phase == lingering {
 			return
@@ -119,6 +131,9 @@ func (p *partition) over(e bucket.Entry, o delay.Outcome) {
 	}
 	p.tracker.Complete(e.Offset, l.key(e.Due), l.hash)
 	p.account.Release(bucket.Cost(len(e.Message)))
+	if e.Offset == p.room.forced {
+		p.room.forced = -1
+	}
 	p.lanes.done(l)
 	p.commits.dirty = true
 }

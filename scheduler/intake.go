@@ -14,6 +14,7 @@ import (
 // does not delay what falls due meanwhile.
 func (p *partition) accept(b Batch) {
 	p.fetchState(b)
+	p.rebuild.aim(p.tracker.Next(), &b)
 	if p.candidate.open && b.Err == nil && !p.examine(&b) {
 		return
 	}
@@ -66,15 +67,18 @@ func (p *partition) again(known *offset.Set, from int64) {
 		p.stream.Close()
 	}
 	p.stalled = false
+	p.endPass(p.s.parts.Clock.Boot())
+	p.unsettle()
 	p.account.Close()
 	p.account = p.s.parts.Budget.Open()
 	p.index, p.lanes, p.waiters, p.returned = bucket.New(), newLaneTable(), nil, nil
+	p.late, p.vanished, p.recall, p.room, p.rereads = map[int64]late{}, nil, recalling{took: p.recall.took}, newRoom(), false
 	p.tracker = p.s.newTracker(p.claim, p.source, from)
 	p.tracker.Restore(known)
 	p.tracker.SetHold(known.Hold)
 	p.kept, p.batch, p.at, p.have = 0, Batch{}, 0, false
-	p.restoreBegan = p.s.parts.Clock.Boot()
-	p.started, p.restoring, p.commits.dirty = true, p.tracker.Restoring(), true
+	p.rebuild = beginRebuild(p.s.parts.Clock.Boot())
+	p.started, p.commits.dirty = true, true
 	p.stream = p.s.parts.Log.Open(p.claim.Topic, p.claim.Partition, from)
 	if p.phase == running || p.phase == lingering {
 		p.port.Resume()
@@ -96,11 +100,12 @@ func (p *partition) takeIn(wall time.Time, boot time.Duration) {
 		p.holdStart(&p.batch, wall)
 	}
 	end := min(p.at+intakeChunk, len(p.batch.Records))
+	if p.room.full && p.at < end {
+		p.stall(p.batch.Records[p.at].Offset)
+		return
+	}
 	for ; p.at < end; p.at++ {
-		if !p.index1(&p.batch.Records[p.at], wall) {
-			p.stall(p.batch.Records[p.at].Offset)
-			return
-		}
+		p.index1(&p.batch.Records[p.at], wall)
 	}
 	if p.at < len(p.batch.Records) {
 		p.more = true
@@ -121,12 +126,7 @@ func (p *partition) endBatch(wall time.Time, boot time.Duration) {
 			p.s.watch.fresh(time.UnixMilli(b.Records[n-1].Timestamp), wall, boot)
 		}
 	}
-	if p.restoring && !p.tracker.Restoring() {
-		p.restoring = false
-		took := boot - p.restoreBegan
-		p.metrics.rebuild.Observe(took.Seconds())
-		p.log.Info("buckets rebuilt", zap.Duration("took", took), zap.Int("pending", p.tracker.Pending()))
-	}
+	p.rebuilt(b, boot)
 	p.batch, p.at, p.have = Batch{}, 0, false
 }
 
@@ -138,23 +138,25 @@ func (p *partition) stall(next int64) {
 	p.tracker.Advance(next)
 	p.batch, p.at, p.have = Batch{}, 0, false
 	p.metrics.stalls.Inc()
-	p.log.Warn("memory.budget is used up: reading waits until pending records leave", zap.Int64("next", next))
+	p.log.Warn("memory.budget is used up by the index alone: reading waits until pending records leave", zap.Int64("next", next))
 }
 
 func (p *partition) resumeReading() {
+	room := min(reopenRoom, p.s.parts.Budget.Limit()/8)
 	if p.account.Used() > 0 {
-		if !p.account.Take(reopenRoom) {
+		if !p.indexFits() || !p.account.Take(room) {
 			return
 		}
-		p.account.Release(reopenRoom)
+		p.account.Release(room)
 	}
-	p.stalled = false
+	p.stalled, p.room.full = false, false
 	p.stream = p.s.parts.Log.Open(p.claim.Topic, p.claim.Partition, p.from())
 	p.log.Info("reading goes on", zap.Int64("next", p.from()))
 }
 
-// index1 takes one record in; false means that there is no room for it.
-func (p *partition) index1(rec *delay.Record, wall time.Time) bool {
+// index1 takes one record in. Its payload stays in memory only if it is due before
+// those that have none, and if there is room for it.
+func (p *partition) index1(rec *delay.Record, wall time.Time) {
 	req, ref := p.source.Judge(p.parser, rec)
 	if n := len(rec.Headers); faultDropHeader && n > 0 {
 		rec.Headers = rec.Headers[:n-1]
@@ -165,31 +167,38 @@ func (p *partition) index1(rec *delay.Record, wall time.Time) bool {
 	}
 	fate := p.fate(rec, due)
 	if fate == offset.Kept || fate == offset.Dropped {
-		return true
+		return
 	}
 	if ref != nil && fate == offset.Free {
 		// A refused record leaves at once, whatever its timestamp, in the order of the log.
 		due = 0
 	}
 	l := p.laneFor(&req, ref, fate == offset.Released)
-	most := bucket.Cost(packedMost(rec, ref))
-	if !p.account.Take(most) {
-		p.lanes.release(l)
-		return false
-	}
 	fromRules := req.FromRules || (ref != nil && ref.FromRules)
 	if p.tracker.Read(rec.Offset, l.key(due), l.hash, fromRules) {
-		p.account.Release(most)
 		p.lanes.release(l)
 		p.metrics.skipped.Inc()
-		return true
+		return
 	}
 	p.checkTimestamp(rec, wall)
-	m := delay.Pack(rec, &req, ref)
-	p.account.Release(most - bucket.Cost(len(m)))
 	l.pending++
-	p.index.Add(bucket.Entry{Due: due, Offset: rec.Offset, Lane: l.id, Message: m})
-	return true
+	e := bucket.Entry{Due: due, Offset: rec.Offset, Lane: l.id}
+	if !p.index.Near(e.Key()) {
+		p.index.Add(e)
+		return
+	}
+	m := delay.Pack(rec, &req, ref)
+	cost := bucket.Cost(len(m))
+	p.room.seen(cost)
+	switch {
+	case p.take(cost, due):
+		e.Message = m
+	case p.index.Defer(e): // of all that are near it would be the farthest
+		return
+	default:
+		p.account.Force(bucket.Cost(0))
+	}
+	p.index.Add(e)
 }
 
 // checkTimestamp tells of a producer's clock that is ahead. It changes nothing: due is a
@@ -206,20 +215,6 @@ func (p *partition) checkTimestamp(rec *delay.Record, wall time.Time) {
 		p.log.Warn("a producer's timestamp is ahead of this machine's clock by more than clock.max_skew, and delays count from it: "+
 			"set message.timestamp.type=LogAppendTime on the topic", zap.Int64("offset", rec.Offset), zap.Int64("ahead_ms", ahead))
 	}
-}
-
-// packedMost is the most that a record can take when it is packed. It is charged
-// before it is known whether the record is pending at all, since packing one that
-// was done before the restart would be work for nothing.
-func packedMost(rec *delay.Record, ref *delay.Refusal) int {
-	n := 64 + len(rec.Key) + len(rec.Value)
-	for i := range rec.Headers {
-		n += 10 + len(rec.Headers[i].Key) + len(rec.Headers[i].Value)
-	}
-	if ref != nil {
-		n += 10 + len(ref.Reason) + len(ref.Detail)
-	}
-	return n
 }
 
 func (p *partition) laneFor(req *delay.Request, ref *delay.Refusal, released bool) *lane {

@@ -23,6 +23,8 @@ func (p *partition) run() {
 			c(p)
 		case b := <-p.wanted():
 			p.accept(b)
+		case b, more := <-p.recalled():
+			p.acceptRecalled(b, more)
 		case r := <-p.commits.results:
 			p.committed(r)
 		case <-p.port.Ready():
@@ -34,10 +36,9 @@ func (p *partition) run() {
 func (p *partition) begin() {
 	boot := p.s.parts.Clock.Boot()
 	p.commits.results = make(chan commitResult, 1)
-	p.restoring = p.tracker.Restoring()
-	p.restoreBegan = boot
+	p.rebuild = beginRebuild(boot)
 	p.stream = p.s.parts.Log.Open(p.claim.Topic, p.claim.Partition, p.from())
-	p.log.Info("partition claimed", zap.Int64("committed", p.claim.Committed), zap.Bool("rebuild", p.restoring))
+	p.log.Info("partition claimed", zap.Int64("committed", p.claim.Committed), zap.Bool("completed_set", p.tracker.Restoring()))
 }
 
 // close gives everything back. What is still unanswered is in doubt from here on.
@@ -49,6 +50,8 @@ func (p *partition) close() {
 		p.stream.Close()
 	}
 	p.index.Clear()
+	p.endPass(p.s.parts.Clock.Boot())
+	p.unsettle()
 	p.account.Close()
 	p.snapshot.Store(nil)
 }
@@ -61,12 +64,17 @@ func (p *partition) turn() time.Duration {
 	p.more = false
 	held := p.s.watch.observe(wall, boot)
 	p.port.Drain(p.over)
+	p.heed()
+	p.takeRecalled(wall.UnixMilli())
 	p.takeBack()
 	p.carryOut(boot)
+	p.reread()
 	p.takeIn(wall, boot)
 	if p.maySend(held, boot) {
 		p.fire(wall.UnixMilli(), boot)
 	}
+	p.plan(wall.UnixMilli(), boot)
+	p.settle(wall.UnixMilli())
 	p.step(boot)
 	p.maybeCommit(boot)
 	p.publish(wall, boot)
@@ -86,6 +94,9 @@ func (p *partition) nextWake(wall time.Time, boot time.Duration) time.Duration {
 		} else if p.popNext > boot {
 			wait = min(wait, p.popNext-boot)
 		}
+	}
+	if r := &p.recall; r.retryAt > boot && (len(p.late) > 0 || len(r.doubtful) > 0) {
+		wait = min(wait, r.retryAt-boot)
 	}
 	if p.commits.wanted {
 		wait = min(wait, max(p.commits.notBefore-boot, 0))

@@ -75,13 +75,20 @@ type partition struct {
 	due      []bucket.Entry // scratch: popped in this turn
 	more     bool           // more is to be done at once
 
+	room     room
+	recall   recalling
+	late     map[int64]late     // due, and their payloads are not back yet, by offset
+	vanished map[int64]struct{} // not due yet, and known to be in no log any more
+	lost     losses
+	rereads  bool         // another record lies where a pending one was
+	keys     []bucket.Key // scratch
+
 	candidate candidacy
 	kept      int64         // records that the hold keeps
 	verdict   *offset.Hold  // the hold as decided, until it is carried out
 	verdictBy time.Duration // boot time until which what is in flight is awaited for it
 
-	restoring    bool
-	restoreBegan time.Duration
+	rebuild rebuild
 
 	commands chan command
 	quit     chan struct{} // closed when the loop has ended
@@ -130,6 +137,8 @@ func newPartition(s *Scheduler, c Claim, src Source) *partition {
 		lanes:    newLaneTable(),
 		port:     s.parts.Outlet.Open(c.Topic, c.Partition, src.Rules),
 		window:   windowMost,
+		room:     newRoom(),
+		late:     map[int64]late{},
 		commands: make(chan command, 4),
 		quit:     make(chan struct{}),
 	}

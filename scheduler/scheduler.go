@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -51,10 +52,11 @@ func (o Options) validate() error {
 
 // Parts are what a Scheduler works with.
 type Parts struct {
-	Log    Log
-	Outlet Outlet
-	Budget *bucket.Budget
-	Clock  Clock
+	Log      Log
+	Recaller Recaller
+	Outlet   Outlet
+	Budget   *bucket.Budget
+	Clock    Clock
 }
 
 // place names a partition.
@@ -83,6 +85,8 @@ type Scheduler struct {
 	nonce   uint64
 	watch   *clockWatch
 	wg      sync.WaitGroup
+
+	structures atomic.Int64 // what the indexes of all partitions take
 
 	mu       sync.Mutex // guards what follows; never held while a loop is waited for
 	loops    map[place]*partition

@@ -1,9 +1,11 @@
 package scheduler
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
+	"delay-scheduler/bucket"
 	"delay-scheduler/offset"
 )
 
@@ -26,20 +28,38 @@ type PartitionStatus struct {
 	LogEnd         int64         `json:"log_end"`
 	Fetch          string        `json:"fetch"` // reading, stalled: ..., or the error
 	Rebuilding     bool          `json:"rebuilding"`
-	Committed      int64         `json:"committed"`      // -1: nothing yet
-	CommitBytes    int           `json:"commit_bytes"`   // of the completed set
-	CommitDropped  int64         `json:"commit_dropped"` // completions that did not fit
-	CommitAge      time.Duration `json:"commit_age_ns"`  // since the last one that was taken
-	CommitError    string        `json:"commit_error,omitempty"`
-	Held           *Held         `json:"held,omitempty"`
-	stalled        bool
-	fetchErr       bool
-	foreign        string
-	hanging        *Transaction
-	leaseOver      bool
-	commitErrors   int
-	gone           bool
+	RebuildShare   float64       `json:"rebuild_share"`   // of what the log held at the claim, 0 to 1
+	RebuildRecords int64         `json:"rebuild_records"` // read for it
+	RebuildLeft    time.Duration `json:"rebuild_left_ns"` // 0: over, or not known
+	Far            int           `json:"far"`             // pending without payload: due and offset only
+	// PayloadHorizon is the due time, in epoch ms, before which pending records have their
+	// payload in memory or under way; 0: all have.
+	PayloadHorizon  int64         `json:"payload_horizon_ms"`
+	AwaitingPayload int           `json:"awaiting_payload"` // due, and not read back yet
+	IndexBytes      int64         `json:"index_bytes"`      // of Bytes, what is not payload
+	ReadBack        int64         `json:"read_back"`        // payloads read back since the claim
+	Amplification   float64       `json:"amplification"`    // records read for each of them
+	Gone            int64         `json:"gone"`             // pending records that the log no longer held
+	Committed       int64         `json:"committed"`        // -1: nothing yet
+	CommitBytes     int           `json:"commit_bytes"`     // of the completed set
+	CommitDropped   int64         `json:"commit_dropped"`   // completions that did not fit
+	CommitAge       time.Duration `json:"commit_age_ns"`    // since the last one that was taken
+	CommitError     string        `json:"commit_error,omitempty"`
+	Held            *Held         `json:"held,omitempty"`
+	stalled         bool
+	lostRecords     bool
+	payloadLate     bool
+	payloadErr      string
+	fetchErr        bool
+	foreign         string
+	hanging         *Transaction
+	leaseOver       bool
+	commitErrors    int
+	gone            bool
 }
+
+// goneShown is how long pending records that the log did not hold any more are reported.
+const goneShown = 10 * time.Minute
 
 // Held is what a partition keeps back until somebody decides (Scheduler.Decide).
 type Held struct {
@@ -61,7 +81,8 @@ func (p *partition) publish(wall time.Time, boot time.Duration) {
 		Pending: p.tracker.Pending(), Bytes: p.account.Used(), InFlight: p.port.InFlight(),
 		Watermark: p.tracker.Low(), Position: p.tracker.Next(), CompletedAbove: p.tracker.Above(),
 		LogStart: p.fetched.logStart, LogEnd: p.fetched.logEnd, Fetch: "reading", hanging: p.fetched.hanging,
-		Rebuilding: p.restoring, Committed: p.claim.Committed,
+		Rebuilding: !p.rebuild.over, RebuildShare: p.rebuild.share(p.tracker.Next()), RebuildRecords: p.rebuild.records,
+		RebuildLeft: p.rebuild.left(p.tracker.Next(), boot), Committed: p.claim.Committed,
 		CommitBytes: len(p.commits.sent.metadata), CommitDropped: p.commits.dropped,
 		stalled: p.stalled, fetchErr: p.fetched.err != nil, commitErrors: p.commits.errors, gone: p.phase == gone,
 		leaseOver: boot >= p.lease && p.phase == running,
@@ -87,15 +108,39 @@ func (p *partition) publish(wall time.Time, boot time.Duration) {
 	if h := p.tracker.Hold(); h != nil && !h.Decided {
 		st.Held = &Held{Records: p.kept, From: h.From, Below: h.Below, Due: h.Due}
 	}
+	p.tiers(st, now, boot)
 	p.backlog(st, now)
 	p.snapshot.Store(st)
+}
+
+// tiers fills in what is in memory and what is not.
+func (p *partition) tiers(st *PartitionStatus, now int64, boot time.Duration) {
+	st.Far, st.AwaitingPayload, st.IndexBytes = p.index.Far(), len(p.late), p.room.structures
+	if edge := p.index.Edge(); edge != bucket.Endless {
+		st.PayloadHorizon = edge.Due
+	}
+	r := &p.recall
+	if st.ReadBack = r.returned; r.returned > 0 {
+		st.Amplification = float64(r.read) / float64(r.returned)
+	}
+	if st.Gone = p.lost.records; p.lost.told && boot-p.lost.last < goneShown {
+		st.lostRecords = true
+	}
+	if len(p.late) > 0 {
+		due, _ := p.oldestLate()
+		if st.payloadLate = due <= now-overdueGrace; st.payloadLate && p.recall.err != nil {
+			st.payloadErr = p.recall.err.Error()
+		}
+		st.Overdue += len(p.late)
+		st.OldestOverdue = due
+	}
 }
 
 // backlog fills in what is due and has not left.
 func (p *partition) backlog(st *PartitionStatus, now int64) {
 	if due, ok := p.index.NextDue(); ok {
 		st.NextDue = due
-		if due <= now {
+		if due <= now && (st.OldestOverdue == 0 || due < st.OldestOverdue) {
 			st.OldestOverdue = due
 		}
 	}
@@ -104,7 +149,7 @@ func (p *partition) backlog(st *PartitionStatus, now int64) {
 		if !ok {
 			continue
 		}
-		st.Overdue += l.waiting()
+		st.Overdue += l.backlog()
 		if st.OldestOverdue == 0 || due < st.OldestOverdue {
 			st.OldestOverdue = due
 		}
@@ -145,23 +190,25 @@ type Trouble struct {
 
 // Reasons for which the scheduler reports itself degraded.
 const (
-	TroubleBudget  = "budget"
-	TroubleFetch   = "fetch"
-	TroubleCommit  = "commit"
-	TroubleLease   = "lease"
-	TroubleGone    = "topic_deleted"
-	TroubleStuck   = "stuck"
-	TroubleJump    = "clock_jump"
-	TroubleBehind  = "clock_behind"
-	TroubleHeld    = "held"
-	TroubleForeign = "foreign_topic"
-	TroubleHanging = "hanging_transaction"
-	commitTroubles = 3 // refusals in a row before it is called trouble
+	TroubleBudget      = "budget"
+	TroubleFetch       = "fetch"
+	TroubleCommit      = "commit"
+	TroubleLease       = "lease"
+	TroubleGone        = "topic_deleted"
+	TroubleStuck       = "stuck"
+	TroubleJump        = "clock_jump"
+	TroubleBehind      = "clock_behind"
+	TroubleHeld        = "held"
+	TroubleForeign     = "foreign_topic"
+	TroubleHanging     = "hanging_transaction"
+	TroubleGoneRecords = "gone_records"
+	TroublePayload     = "payload_late"
+	commitTroubles     = 3 // refusals in a row before it is called trouble
 )
 
 // TroubleReasons lists all reasons, so that a metric can show those that are absent.
 func TroubleReasons() []string {
-	return []string{TroubleBudget, TroubleFetch, TroubleCommit, TroubleLease, TroubleGone, TroubleStuck, TroubleJump, TroubleBehind, TroubleHeld, TroubleForeign, TroubleHanging}
+	return []string{TroubleBudget, TroubleFetch, TroubleCommit, TroubleLease, TroubleGone, TroubleStuck, TroubleJump, TroubleBehind, TroubleHeld, TroubleForeign, TroubleHanging, TroubleGoneRecords, TroublePayload}
 }
 
 // Troubles lists what is wrong at the moment.
@@ -207,6 +254,13 @@ func (st *PartitionStatus) troubles(subject string) []Trouble {
 	}
 	if h := st.hanging; h != nil {
 		out = append(out, Trouble{TroubleHanging, subject, h.describe()})
+	}
+	if st.lostRecords {
+		out = append(out, Trouble{TroubleGoneRecords, subject, fmt.Sprintf("%d pending records are not in the log any more and cannot be sent: retention or deletion (the log starts at %d)", st.Gone, st.LogStart)})
+	}
+	if st.payloadLate {
+		why := cmp.Or(st.payloadErr, "the broker gives fewer than fall due, or memory.budget is too small for that many")
+		out = append(out, Trouble{TroublePayload, subject, fmt.Sprintf("%d records are due and their payloads are not read back yet: %s", st.AwaitingPayload, why)})
 	}
 	if st.gone {
 		out = append(out, Trouble{TroubleGone, subject, "the topic was deleted with records pending"})

@@ -129,10 +129,8 @@ func TestTruncatedLogIsReadAgainAndItsNewRecordsAreNotTakenForOldOnes(t *testing
 
 func TestPartitionStopsReadingAtTheBudgetAndGoesOnWhenThereIsRoom(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *workbench) {
-		w.limit = 1 << 20
-		for i := range 20000 {
-			w.topic.add("a", time.Duration(5+i/1000)*time.Second)
-		}
+		w.limit = 64 << 10 // the index alone takes more
+		w.scatter(20_000, 5*time.Second, 30*time.Second)
 		w.start()
 		w.after(2 * time.Second)
 		require.LessOrEqual(t, w.s.parts.Budget.Used(), w.limit)

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"delay-scheduler/bucket"
 	"delay-scheduler/offset"
@@ -26,6 +27,13 @@ type lane struct {
 	again []bucket.Entry
 	fresh []bucket.Entry
 	head  int // of fresh
+
+	// shelf holds the keys of what waits behind all that, without payload, and behind what
+	// waits behind the shelf, in its turn whole.
+	shelf  shelf
+	behind []bucket.Entry
+
+	stuckSince time.Duration // boot time from which the target has taken nothing; 0: it takes
 }
 
 func (l *lane) waiting() int { return len(l.again) + len(l.fresh) - l.head }
@@ -47,7 +55,19 @@ func (l *lane) key(due int64) int64 {
 	return due
 }
 
-func (l *lane) push(e bucket.Entry) { l.fresh = append(l.fresh, e) }
+func (l *lane) push(e bucket.Entry) {
+	if l.shelf.Len() > 0 {
+		l.behind = append(l.behind, e)
+		return
+	}
+	if len(l.behind) > 0 { // the shelf has just become empty
+		l.fresh, l.behind = append(l.fresh, l.behind...), nil
+	}
+	l.fresh = append(l.fresh, e)
+}
+
+// backlog counts what waits, with payload or without.
+func (l *lane) backlog() int { return l.waiting() + l.shelf.Len() + len(l.behind) }
 
 // giveBack puts records before all that wait, in the order of their dues.
 func (l *lane) giveBack(entries []bucket.Entry) {

@@ -53,7 +53,7 @@ func (w *workbench) start() {
 		RebalanceTimeout: time.Minute, MaxSkew: time.Minute, OnJump: w.jump,
 		Source: func(string) Source { return Source{Rules: w.rules, Candidate: w.candidate} },
 	}, Parts{
-		Log: w.topic, Outlet: w.out, Budget: bucket.NewBudget(w.limit),
+		Log: w.topic, Recaller: w.topic, Outlet: w.out, Budget: bucket.NewBudget(w.limit),
 		Clock: Clock{Wall: w.clock.wall, Boot: w.clock.boot},
 	}, zap.NewNop(), nil)
 	require.NoError(w.t, err)

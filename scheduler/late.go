@@ -1,0 +1,106 @@
+package scheduler
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"delay-scheduler/bucket"
+)
+
+const (
+	// lateMost bounds how many records of a partition may be due and wait for their
+	// payloads, and lateShare what they may take of the budget. Beyond it nothing more is
+	// popped.
+	lateMost  = 16384
+	lateLeast = 256
+	lateShare = 64
+	// lateBytesEach is what such a record takes in the table.
+	lateBytesEach = 96
+)
+
+// losses counts the records that were pending and are not in the log any more.
+type losses struct {
+	records int64
+	last    time.Duration // boot time
+	told    bool
+}
+
+// late is a record that fell due before its payload was back.
+type late struct {
+	due  int64
+	lane uint32
+}
+
+// lateMost is how many records may be late at one time.
+func (p *partition) lateMost() int {
+	each := bucket.Cost(0) + lateBytesEach
+	return int(min(max(p.s.parts.Budget.Limit()/lateShare/each, lateLeast), lateMost))
+}
+
+// lateBytes is what the records without payload take beside the index.
+func (p *partition) lateBytes() int64 {
+	n := int64(len(p.late)) * lateBytesEach
+	for _, l := range p.waiters {
+		n += l.shelf.Bytes()
+	}
+	return n
+}
+
+// bare takes a record out of the index that has no payload. It waits by itself, so that
+// its neighbours leave on time; behind many others for its target its payload is not even
+// asked for.
+func (p *partition) bare(l *lane, e bucket.Entry) {
+	_, vanished := p.vanished[e.Offset]
+	switch {
+	case vanished || e.Offset < p.fetched.logStart:
+		delete(p.vanished, e.Offset)
+		p.gone(late{e.Due, e.Lane}, e.Offset)
+	case len(l.behind) == 0 && (l.shelf.Len() > 0 || l.waiting() > chunk):
+		p.account.Release(bucket.Cost(0))
+		l.shelf.push(e.Key())
+		p.queue(l)
+	default:
+		p.late[e.Offset] = late{e.Due, e.Lane}
+	}
+}
+
+// lateWanted lists what is late, by offset.
+func (p *partition) lateWanted(dst []bucket.Wanted) []bucket.Wanted {
+	for offset, r := range p.late {
+		dst = append(dst, bucket.Wanted{Due: r.due, Offset: offset, Lane: r.lane})
+	}
+	slices.SortFunc(dst, func(a, b bucket.Wanted) int { return cmp.Compare(a.Offset, b.Offset) })
+	return dst
+}
+
+// oldestLate is the least due time of what is late.
+func (p *partition) oldestLate() (due int64, ok bool) {
+	for _, r := range p.late {
+		if !ok || r.due < due {
+			due, ok = r.due, true
+		}
+	}
+	return due, ok
+}
+
+// gone ends a record whose log does not hold it any more. Nothing can be sent for it, and
+// waiting would only pin the watermark.
+func (p *partition) gone(r late, offset int64) {
+	l := p.lanes.byID[r.lane]
+	p.tracker.Complete(offset, l.key(r.due), l.hash)
+	p.account.Release(bucket.Cost(0))
+	p.lanes.done(l)
+	p.commits.dirty = true
+	delete(p.late, offset)
+	p.metrics.gone.Inc()
+	p.lost.records++
+	p.lost.last = p.s.parts.Clock.Boot()
+	if !p.lost.told {
+		p.lost.told = true
+		p.log.Error("a pending record is not in its log any more: retention or deletion; it cannot be sent",
+			zap.Int64("offset", offset), zap.Int64("due_ms", r.due), zap.String("target", l.target))
+	}
+}

@@ -1,0 +1,130 @@
+package scheduler
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+
+	"delay-scheduler/bucket"
+)
+
+const (
+	// stuckLane is how long a target must have taken nothing before the payloads of what
+	// waits for it are the first to be given up.
+	stuckLane = time.Second
+	// keptOfStuck is how many records such a lane keeps whole, to go on with at once.
+	keptOfStuck = 256
+)
+
+// shelf is the keys of records that wait for a target, in the order in which they are to
+// leave, and nothing else of them.
+type shelf struct {
+	parts []bucket.Queue
+	n     int
+}
+
+// Len counts them.
+func (s *shelf) Len() int { return s.n }
+
+// Bytes is what they take.
+func (s *shelf) Bytes() (n int64) {
+	for i := range s.parts {
+		n += s.parts[i].Bytes()
+	}
+	return n
+}
+
+// push adds one behind all others.
+func (s *shelf) push(k bucket.Key) {
+	if len(s.parts) == 0 {
+		s.parts = make([]bucket.Queue, 1)
+	}
+	s.parts[len(s.parts)-1].Push(k)
+	s.n++
+}
+
+// pushFront puts records before all others.
+func (s *shelf) pushFront(entries []bucket.Entry) {
+	parts := make([]bucket.Queue, 1, len(s.parts)+1)
+	for i := range entries {
+		parts[0].Push(entries[i].Key())
+	}
+	s.parts = append(parts, s.parts...)
+	s.n += len(entries)
+}
+
+// pop takes at most n from the front.
+func (s *shelf) pop(n int, dst []bucket.Key) []bucket.Key {
+	n = min(n, s.n)
+	s.n -= n
+	for n > 0 {
+		before := len(dst)
+		dst = s.parts[0].Pop(n, dst)
+		n -= len(dst) - before
+		if s.parts[0].Len() == 0 {
+			s.parts = s.parts[1:]
+		}
+	}
+	if s.n == 0 {
+		s.parts = nil
+	}
+	return dst
+}
+
+// shelve gives up the payloads of what waits for targets in trouble, until so many bytes
+// are free.
+func (p *partition) shelve(n int64) (freed int64) {
+	boot := p.s.parts.Clock.Boot()
+	for _, l := range p.waiters {
+		if freed >= n {
+			break
+		}
+		if l.stuckSince != 0 && boot-l.stuckSince >= stuckLane {
+			freed += p.shelveLane(l)
+		}
+	}
+	return freed
+}
+
+// shelveLane leaves a lane no more payloads than it needs to go on.
+func (p *partition) shelveLane(l *lane) (freed int64) {
+	tail := l.fresh[min(l.head+keptOfStuck, len(l.fresh)):]
+	for i := range tail {
+		freed += bucket.Cost(len(tail[i].Message))
+	}
+	for i := range l.behind {
+		freed += bucket.Cost(len(l.behind[i].Message))
+		l.shelf.push(l.behind[i].Key())
+	}
+	n := len(tail) + len(l.behind)
+	if n == 0 {
+		return 0
+	}
+	l.shelf.pushFront(tail)
+	clear(tail)
+	l.fresh, l.behind = l.fresh[:len(l.fresh)-len(tail)], nil
+	p.account.Release(freed)
+	p.metrics.spilled.Add(float64(n))
+	p.log.Info("payloads given up of what waits for a target in trouble", zap.String("target", l.target), zap.Int("records", n))
+	return freed
+}
+
+// unshelve asks for the payloads of what waits for a lane, as far as it takes records
+// again and there is room for them.
+func (p *partition) unshelve(l *lane) {
+	if l.shelf.Len() == 0 || l.stuckSince != 0 || l.waiting() > chunk/2 {
+		return
+	}
+	n := min(int64(p.lateMost()-len(p.late)), max(p.account.Free()/p.room.each, windowRecords))
+	if n <= 0 {
+		return
+	}
+	p.keys = l.shelf.pop(int(n), p.keys[:0])
+	for _, k := range p.keys {
+		p.account.Force(bucket.Cost(0))
+		p.late[k.Offset] = late{k.Due, l.id}
+	}
+	if l.shelf.Len() == 0 {
+		l.fresh, l.behind = append(l.fresh, l.behind...), nil
+	}
+}
