@@ -60,7 +60,8 @@ func newParts(c *config.Config, log *zap.Logger, reg prometheus.Registerer) (p *
 		return p, err
 	}
 	p.forwarder.Use(p.producer)
-	if p.fetcher, err = kafka.NewFetcher(kafka.FetchOptions{Options: cluster}, log, reg); err != nil {
+	response, partition := fetchBytes(c)
+	if p.fetcher, err = kafka.NewFetcher(kafka.FetchOptions{Options: cluster, MaxBytes: response, PartitionBytes: partition}, log, reg); err != nil {
 		return p, err
 	}
 	rules, err := newSources(c)
@@ -71,7 +72,7 @@ func newParts(c *config.Config, log *zap.Logger, reg prometheus.Registerer) (p *
 		CommitInterval: c.Commit.Interval, MetadataLimit: c.Commit.MetadataLimit,
 		SessionTimeout: c.Group.SessionTimeout, RebalanceTimeout: c.Group.RebalanceTimeout,
 		MaxSkew: c.Clock.MaxSkew, OnJump: onJump(c.Clock.OnJump), Source: rules.of,
-	}, scheduler.Parts{Log: p.fetcher, Outlet: outlet{p.forwarder}, Budget: p.budget, Clock: clock}, log, reg)
+	}, scheduler.Parts{Log: p.fetcher, Recaller: p.fetcher, Outlet: outlet{p.forwarder}, Budget: p.budget, Clock: clock}, log, reg)
 	if err != nil {
 		return p, err
 	}

@@ -57,9 +57,9 @@ func (o FetchOptions) validate() error {
 }
 
 // Fetcher reads partitions. Each has a goroutine that owns its position and its
-// troubles (stream); each broker has two that make the requests (node, poller); one
-// more asks who leads what (leaders). What is in memory at most: two responses for a
-// broker, and for each partition one batch that its receiver has not taken yet.
+// troubles (stream); each broker has three that make the requests (node, poller); one
+// more asks who leads what (leaders). What is in memory at most: three responses for a
+// broker (fresh records, what lags, payloads read back), and for each partition one batch that its receiver has not taken yet.
 type Fetcher struct {
 	opts    FetchOptions
 	conf    *sarama.Config
@@ -75,6 +75,7 @@ type Fetcher struct {
 	mu     sync.Mutex // guards what follows
 	closed bool
 	nodes  map[string]*nodeUse // by address
+	sizes  map[place]int64     // bytes of a record, as last seen by a recall
 }
 
 // nodeUse is a node with the number of streams that read from it.
@@ -84,7 +85,10 @@ type nodeUse struct {
 	stop  context.CancelFunc
 }
 
-var _ scheduler.Log = (*Fetcher)(nil)
+var (
+	_ scheduler.Log      = (*Fetcher)(nil)
+	_ scheduler.Recaller = (*Fetcher)(nil)
+)
 
 // NewFetcher makes a fetcher; it connects when a partition is opened.
 func NewFetcher(o FetchOptions, log *zap.Logger, reg prometheus.Registerer) (*Fetcher, error) {
@@ -100,6 +104,7 @@ func NewFetcher(o FetchOptions, log *zap.Logger, reg prometheus.Registerer) (*Fe
 		scope:   func() (context.Context, context.CancelFunc) { return context.WithCancel(ctx) },
 		stop:    cancel,
 		nodes:   make(map[string]*nodeUse),
+		sizes:   make(map[place]int64),
 	}
 	f.work.Go(func() { f.leaders.run(ctx) })
 	return f, nil
@@ -141,6 +146,7 @@ func (f *Fetcher) attach(addr string) *node {
 		// A stream attaches from its own goroutine, so Close is still waiting.
 		f.work.Go(func() { u.quick.run(ctx) })
 		f.work.Go(func() { u.tail.run(ctx) })
+		f.work.Go(func() { u.past.run(ctx) })
 	}
 	u.users++
 	return u.node

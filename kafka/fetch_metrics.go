@@ -9,6 +9,7 @@ import (
 type fetchMetrics struct {
 	requests *prometheus.CounterVec
 	records  prometheus.Counter
+	past     prometheus.Counter
 	failures *prometheus.CounterVec
 }
 
@@ -17,11 +18,15 @@ func newFetchMetrics(reg prometheus.Registerer) *fetchMetrics {
 	m := &fetchMetrics{
 		requests: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "delay_scheduler_fetch_requests_total",
-			Help: "Fetch requests, by whether they wait for records to arrive (tail) or read what is there (quick).",
+			Help: "Fetch requests, by whether they wait for records to arrive (tail), read what is there (quick), or payloads back (past).",
 		}, []string{"poll"}),
 		records: f.NewCounter(prometheus.CounterOpts{
 			Name: "delay_scheduler_fetch_records_total",
 			Help: "Records read from sources.",
+		}),
+		past: f.NewCounter(prometheus.CounterOpts{
+			Name: "delay_scheduler_recall_read_records_total",
+			Help: "Records read to get payloads back, those that were passed over included: divided by delay_scheduler_payloads_read_back_total, the read amplification.",
 		}),
 		failures: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "delay_scheduler_fetch_failures_total",
@@ -29,19 +34,11 @@ func newFetchMetrics(reg prometheus.Registerer) *fetchMetrics {
 		}, []string{"cause"}),
 	}
 	// From zero: of a series that begins with its first failure, a rate never sees it.
-	for _, poll := range []string{"tail", "quick"} {
+	for _, poll := range []string{"tail", "quick", "past"} {
 		m.requests.WithLabelValues(poll)
 	}
 	for _, cause := range fetchCauses {
 		m.failures.WithLabelValues(cause)
 	}
 	return m
-}
-
-func (m *fetchMetrics) request(tail bool) {
-	if tail {
-		m.requests.WithLabelValues("tail").Inc()
-		return
-	}
-	m.requests.WithLabelValues("quick").Inc()
 }

@@ -46,6 +46,7 @@ type wish struct {
 	topic     string
 	partition int32
 	poll      poll
+	past      bool // reads again what was read before
 	from      int64
 	bytes     int32
 	// bounds, and heard when the stream last heard of them: a tail poll is answered
@@ -62,15 +63,17 @@ type answer struct {
 	err   error // no usable response
 }
 
-// node reads from one broker, over two connections. One carries long polls, for all
+// node reads from one broker, over up to three connections. One carries long polls, for all
 // partitions that are at their end. The other never waits: it is for partitions that
 // lag, so that they do not wait for the idle ones, and what is big does not hold up
-// what is fresh.
+// what is fresh. The third is opened for records whose payloads were given up, so that
+// neither of the others waits for those.
 type node struct {
 	addr  string
 	opts  FetchOptions
 	quick *poller
 	tail  *poller
+	past  *poller
 	aside chan connection // the one connection for questions, held by whoever asks
 
 	mu     sync.Mutex          // guards what follows and the pollers' waiting and sent
@@ -80,13 +83,17 @@ type node struct {
 func newNode(o FetchOptions, conf *sarama.Config, addr string, m *fetchMetrics) *node {
 	n := &node{addr: addr, opts: o, motion: make(map[*wish]time.Time), aside: make(chan connection, 1)}
 	n.aside <- connection{config: conf, addr: addr}
-	n.quick = newPoller(n, false, conf, m)
-	n.tail = newPoller(n, true, conf, m)
+	n.quick = newPoller(n, "quick", conf, m)
+	n.tail = newPoller(n, "tail", conf, m)
+	n.past = newPoller(n, "past", conf, m)
 	return n
 }
 
 func (n *node) pollerOf(w *wish) *poller {
-	if w.poll == pollTail {
+	switch {
+	case w.past:
+		return n.past
+	case w.poll == pollTail:
 		return n.tail
 	}
 	return n.quick
@@ -97,9 +104,10 @@ func (n *node) ask(w *wish) {
 	p := n.pollerOf(w)
 	n.mu.Lock()
 	p.waiting = append(p.waiting, w)
-	if p == n.tail {
+	switch p {
+	case n.tail:
 		delete(n.motion, w)
-	} else {
+	case n.quick:
 		n.motion[w] = time.Now()
 	}
 	n.mu.Unlock()
@@ -112,7 +120,7 @@ func (n *node) forget(w *wish) {
 	defer n.mu.Unlock()
 	w.gone = true
 	delete(n.motion, w)
-	for _, p := range []*poller{n.quick, n.tail} {
+	for _, p := range []*poller{n.quick, n.tail, n.past} {
 		p.waiting = slices.DeleteFunc(p.waiting, func(o *wish) bool { return o == w })
 	}
 }
@@ -155,6 +163,7 @@ func (n *node) moving(now time.Time) int {
 // poller makes one request after the other over one connection.
 type poller struct {
 	node    *node
+	name    string // a label of metrics
 	tail    bool
 	conn    connection
 	metrics *fetchMetrics
@@ -169,12 +178,12 @@ type poller struct {
 	sent    time.Time // of the request under way; zero: none
 }
 
-func newPoller(n *node, tail bool, conf *sarama.Config, m *fetchMetrics) *poller {
+func newPoller(n *node, name string, conf *sarama.Config, m *fetchMetrics) *poller {
 	p := &poller{
-		node: n, tail: tail, metrics: m, wake: make(chan struct{}, 1),
+		node: n, name: name, tail: name == "tail", metrics: m, wake: make(chan struct{}, 1),
 		conn: connection{config: conf, addr: n.addr},
 	}
-	if tail {
+	if p.tail {
 		p.maxWait = n.opts.MaxWait
 	}
 	return p

@@ -33,7 +33,7 @@ func (p *poller) fetch(ctx context.Context, wishes []*wish, wait time.Duration) 
 		resp, err = b.Fetch(req)
 		return err
 	})
-	p.metrics.request(p.tail)
+	p.metrics.requests.WithLabelValues(p.name).Inc()
 	switch {
 	case err == nil && resp.ErrorCode != 0:
 		err = sarama.KError(resp.ErrorCode)
@@ -68,7 +68,9 @@ func (p *poller) answer(wishes []*wish, resp *sarama.FetchResponse, err error, n
 			if a.block == nil {
 				a.err = sarama.ErrIncompleteResponse
 			}
-			n.motion[w] = now
+			if !w.past {
+				n.motion[w] = now
+			}
 		}
 		done, answers = append(done, w), append(answers, a)
 	}

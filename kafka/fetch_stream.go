@@ -48,6 +48,8 @@ type stream struct {
 	trouble trouble
 	hanging hanging
 	beyond  bool // the last fetch was beyond the end of the log
+
+	past *recall // what is read again; nil: the stream reads on and on
 }
 
 func newStream(f *Fetcher, topic string, partition int32, from int64, cancel context.CancelFunc) *stream {
@@ -69,6 +71,10 @@ func (s *stream) run(ctx context.Context) {
 	defer s.cancel()
 	defer s.leave()
 	for ctx.Err() == nil {
+		if s.past != nil && s.past.over() {
+			close(s.out)
+			return
+		}
 		if s.node != nil && time.Since(s.live) > idleCheck {
 			s.leave()
 		}
@@ -85,6 +91,8 @@ func (s *stream) run(ctx context.Context) {
 			s.noResponse(ctx, a.err)
 		case a.block.Err != sarama.ErrNoError:
 			s.refused(ctx, a.block.Err)
+		case s.past != nil:
+			s.takePast(ctx, a.block)
 		default:
 			s.take(ctx, a.block)
 		}
@@ -110,7 +118,7 @@ func (s *stream) locate(ctx context.Context) bool {
 // enter begins to read from a broker.
 func (s *stream) enter(l leader) {
 	s.node = s.fetcher.attach(l.addr)
-	s.wish = &wish{topic: s.topic, partition: s.partition, reply: make(chan answer, 1)}
+	s.wish = &wish{topic: s.topic, partition: s.partition, past: s.past != nil, reply: make(chan answer, 1)}
 	s.live = time.Now()
 	if s.poll == pollTail {
 		s.poll = pollQuick

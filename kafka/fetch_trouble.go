@@ -28,6 +28,12 @@ var (
 	errSilent    = errors.New("no answer; is it gone?")
 )
 
+// errBeyondEnd says that what was read before is not there any more, or not yet on a
+// leader that has just been elected.
+func errBeyondEnd(at, end int64) error {
+	return fmt.Errorf("offset %d was read before and the log ends at %d", at, end)
+}
+
 // trouble is what keeps a partition from being read.
 type trouble struct {
 	since time.Time // zero: none
@@ -120,6 +126,10 @@ func (s *stream) outOfRange(ctx context.Context) {
 	case err != nil:
 		s.leave()
 		s.fail(ctx, fmt.Errorf("offset %d is out of range; ask for the log's bounds: %w", s.next, err))
+	case s.past != nil && s.next < bounds.Start:
+		s.passDeleted(ctx, bounds)
+	case s.past != nil:
+		s.fail(ctx, fmt.Errorf("offset %d is out of range (log is %d to %d)", s.next, bounds.Start, bounds.End))
 	case s.next < bounds.Start:
 		lost := bounds.Start - s.next
 		if s.earliest {

@@ -55,7 +55,12 @@ type Log interface {
 }
 
 // Range is a run of offsets: From up to and without Below.
-type Range struct{ From, Below int64 }
+type Range struct {
+	From, Below int64
+	// Exact ranges are fetched at From whatever was passed before: only that proves that
+	// an offset is not there.
+	Exact bool
+}
 
 // Recaller reads again what was read before: the payloads of records that were given up
 // for memory. It has connections of its own, so neither fresh records nor sends wait for

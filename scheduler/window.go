@@ -110,11 +110,11 @@ func (r *recalling) ranges(recordBytes int64) []Range {
 	var out []Range
 	for _, w := range r.wanted {
 		_, alone := r.alone[w.Offset]
-		if n := len(out); n > 0 && !alone && w.Offset-out[n-1].Below <= gap {
+		if n := len(out); n > 0 && !alone && !out[n-1].Exact && w.Offset-out[n-1].Below <= gap {
 			out[n-1].Below = w.Offset + 1
 			continue
 		}
-		out = append(out, Range{From: w.Offset, Below: w.Offset + 1})
+		out = append(out, Range{From: w.Offset, Below: w.Offset + 1, Exact: alone})
 	}
 	return out
 }
