@@ -36,16 +36,32 @@ type chunk struct {
 
 // add appends a record. It says no when the chunk is full, or the step too wide.
 func (c *chunk) add(r record) bool {
-	var b [mostRecord]byte
-	n := 0
-	if c.count == 0 {
-		n = binary.PutVarint(b[:], r.offset)
-		c.last = r.offset
+	at := len(c.data)
+	if cap(c.data)-at >= mostRecord {
+		n := c.encode(c.data[at:at+mostRecord], r)
+		c.data = c.data[:at+n]
+		return n > 0 && c.note(r)
 	}
-	step := r.offset - c.last
+	var b [mostRecord]byte
+	n := c.encode(b[:], r)
+	if n == 0 || !c.room(n) {
+		return false
+	}
+	c.data = append(c.data, b[:n]...)
+	return c.note(r)
+}
+
+// encode writes a record to b and gives its length, 0 if the step is too wide.
+func (c *chunk) encode(b []byte, r record) int {
+	n, last := 0, c.last
+	if c.count == 0 {
+		n = binary.PutVarint(b, r.offset)
+		last = r.offset
+	}
+	step := r.offset - last
 	head := uint64(step<<1) ^ uint64(step>>63)
 	if head>>63 != 0 {
-		return false
+		return 0
 	}
 	if head <<= 1; r.lane != c.lane {
 		n += binary.PutUvarint(b[n:], head|1)
@@ -54,13 +70,7 @@ func (c *chunk) add(r record) bool {
 		n += binary.PutUvarint(b[n:], head)
 	}
 	binary.LittleEndian.PutUint64(b[n:], uint64(r.due-c.base))
-	n += int(c.width)
-	if !c.room(n) {
-		return false
-	}
-	c.data = append(c.data, b[:n]...)
-	c.note(r)
-	return true
+	return n + int(c.width)
 }
 
 // room makes room for n more bytes, as long as the chunk does not become too large.
@@ -76,8 +86,8 @@ func (c *chunk) room(n int) bool {
 	return true
 }
 
-// note keeps what is known of the chunk as a whole.
-func (c *chunk) note(r record) {
+// note keeps what is known of the chunk as a whole, and says yes.
+func (c *chunk) note(r record) bool {
 	k := r.key()
 	if c.count == 0 || k.Less(c.min) {
 		c.min = k
@@ -87,6 +97,7 @@ func (c *chunk) note(r record) {
 	}
 	c.last, c.lane = r.offset, r.lane
 	c.count++
+	return true
 }
 
 // records appends what is in the chunk to dst.

@@ -1,10 +1,6 @@
 package bucket
 
-import (
-	"slices"
-
-	"delay-scheduler/delay"
-)
+import "delay-scheduler/delay"
 
 // Wanted is a record that was drawn into the near tier and has no payload yet.
 type Wanted struct {
@@ -25,8 +21,8 @@ func (x *Index) Draw(n int, until int64, dst []Wanted) []Wanted {
 	}
 	s := takeScratch()
 	s.records = x.far.take(n, until, s.records)
-	x.far.ahead(aheadChunks)
-	slices.SortFunc(s.records, compareOffsets)
+	x.far.ahead(aheadChunks + len(s.records)/aheadOf)
+	sortOffsets(s.records)
 	for _, r := range s.records {
 		pos := x.near(Entry{Due: r.due, Offset: r.offset, Lane: r.lane})
 		dst = append(dst, Wanted{Due: r.due, Offset: r.offset, Lane: r.lane, pos: uint32(pos)})

@@ -24,16 +24,6 @@ func compareKeys(a, b record) int {
 	return 0
 }
 
-func compareOffsets(a, b record) int {
-	switch {
-	case a.offset < b.offset:
-		return -1
-	case a.offset > b.offset:
-		return 1
-	}
-	return 0
-}
-
 const (
 	// The bins of a level are 256 to the power of the level ms wide: 1 ms, 256 ms,
 	// 65.5 s, 4.7 h, 50 days. A due time takes as many bytes as its level. The last
@@ -75,9 +65,11 @@ type far struct {
 	peaks [levels]int // the most bins there have been in the map
 	last  *bin        // of the last record
 	size  int64       // of chunks and bins
+
+	splitFrom int // a bin with more records is split
 }
 
-func (f *far) clear() { *f = far{edge: Endless} }
+func (f *far) clear() { *f = far{edge: Endless, splitFrom: f.splitFrom} }
 
 // level is where a record goes that is due so long after a time: into bins at least 16
 // of which lie between.
@@ -90,41 +82,58 @@ func level(due, after int64) int {
 
 // add takes a record. The level of its bin is chosen by the distance from after.
 func (f *far) add(r record, after int64) {
-	f.put(r, level(r.due, after))
+	f.put(f.bin(r.due, level(r.due, after)), r)
 	f.n++
 	if k := r.key(); k.Less(f.edge) || f.n == 1 {
 		f.edge = k
 	}
 }
 
-// put adds a record to a bin of a level.
-func (f *far) put(r record, level int) {
-	b := f.bin(r.due, level)
-	if c := b.open; c != nil {
-		least, size := c.min, cap(c.data)
-		if c.add(r) {
-			f.size += int64(cap(c.data) - size)
-			if c.min != least {
-				f.heaps[level].rise(c)
-			}
-			b.n++
-			return
+// put adds records to a bin.
+func (f *far) put(b *bin, records ...record) {
+	c := b.open
+	if c == nil {
+		c = f.open(b)
+	}
+	least, size := c.min, cap(c.data)
+	for _, r := range records {
+		if !c.add(r) {
+			f.settle(c, least, size)
+			c = f.open(b)
+			least, size = c.min, cap(c.data)
+			c.add(r)
 		}
 	}
-	c := &chunk{bin: b, width: uint8(level)}
-	if level == lastLevel {
+	f.settle(c, least, size)
+	b.n += len(records)
+}
+
+// open makes the chunk of a bin to which records are added from now on.
+func (f *far) open(b *bin) *chunk {
+	c := &chunk{bin: b, width: b.level, at: -1}
+	if b.level == lastLevel {
 		c.width = 8
 	} else {
-		c.base = b.number << (8 * level)
+		c.base = b.number << (8 * b.level)
 	}
 	if b.n > splitFrom/2 {
 		c.data = make([]byte, 0, mostChunk)
 	}
-	c.add(r)
 	f.size += chunkBytes + int64(cap(c.data))
-	f.heaps[level].push(c)
 	b.open = c
-	b.n++
+	return c
+}
+
+// settle puts a chunk to which records were added into its place, given its least key
+// and its size before.
+func (f *far) settle(c *chunk, least Key, size int) {
+	f.size += int64(cap(c.data) - size)
+	switch h := &f.heaps[c.bin.level]; {
+	case c.at < 0:
+		h.push(c)
+	case c.min != least:
+		h.rise(c)
+	}
 }
 
 // bin finds or makes the bin of a due time.
@@ -206,27 +215,42 @@ func (f *far) remove(level int, dst []record) []record {
 
 // worthSplitting says whether a chunk's records should go to finer bins, when the least
 // key of the others that matter is next.
-func (c *chunk) worthSplitting(next Key) bool {
-	return c.bin != nil && c.bin.level > 0 && c.bin.n > splitFrom &&
+func (f *far) worthSplitting(c *chunk, next Key) bool {
+	return c.bin != nil && c.bin.level > 0 && c.bin.n > f.splitFrom &&
 		c.min.Due != c.max.Due && next.Less(c.max)
 }
 
 // split moves the records of the first chunk of a level to bins of the next finer one.
+// They are divided first, so that each of those is looked at once.
 func (f *far) split(level int) {
-	s := takeScratch()
+	s, t := takeScratch(), takeScratch()
 	s.records = f.remove(level, s.records)
-	for _, r := range s.records {
-		f.put(r, level-1)
+	if level == lastLevel {
+		for _, r := range s.records {
+			f.put(f.bin(r.due, level-1), r)
+		}
+	} else {
+		shift := 8 * (level - 1)
+		ends := divide(s.records, &t.records, func(r record) uint8 { return uint8(r.due >> shift) })
+		from := 0
+		for _, to := range ends {
+			if part := t.records[from:to]; len(part) > 0 {
+				f.put(f.bin(part[0].due, level-1), part...)
+			}
+			from = to
+		}
 	}
 	s.release()
+	t.release()
 }
 
-// ahead splits at most n chunks that would be needed next and whose records would go to
-// finer bins if they came now, so that there is little left to split when they are due.
+// ahead splits at most n chunks that will be needed next, so that there is little left
+// to split when they are: those that begin within half the width of their bin.
 func (f *far) ahead(n int) {
 	for l := lastLevel; l > 0 && n > 0; {
 		h := f.heaps[l]
-		if len(h) < 2 || level(h[0].min.Due, f.edge.Due) >= l || !h[0].worthSplitting(h[h.least(1, 5)].min) {
+		if len(h) < 2 || uint64(h[0].min.Due)-uint64(f.edge.Due) >= 1<<(8*l-1) ||
+			!f.worthSplitting(h[0], h[h.least(1, 5)].min) {
 			l--
 			continue
 		}
@@ -248,7 +272,7 @@ func (f *far) take(n int, until int64, dst []record) []record {
 		if c == nil || c.min.Due > until || bounded && !c.min.Less(bound) {
 			break
 		}
-		if c.worthSplitting(next) {
+		if f.worthSplitting(c, next) {
 			f.split(c.level())
 			continue
 		}
@@ -292,20 +316,20 @@ func part(dst []record, start int, until int64, rest []record) (_, _ []record) {
 // putBack makes chunks of records that were taken out and are not wanted yet. No two
 // of them overlap, so that what is taken next touches few of them.
 func (f *far) putBack(records []record) {
-	groups := (len(records) + looseMost - 1) / looseMost
-	if groups > 1 {
-		slices.SortFunc(records, compareKeys)
+	for len(records) > looseMost {
+		half := len(records) / 2
+		sel(records, half)
+		f.putBack(records[half:])
+		records = records[:half]
 	}
-	for ; groups > 0; groups-- {
-		n := len(records) / groups
-		f.loose(records[:n])
-		records = records[n:]
+	if len(records) > 0 {
+		f.loose(records)
 	}
 }
 
 // loose makes chunks, hardly ever more than one, of a few records.
 func (f *far) loose(records []record) {
-	slices.SortFunc(records, compareOffsets)
+	sortOffsets(records)
 	least, greatest := records[0].due, records[0].due
 	for _, r := range records {
 		least, greatest = min(least, r.due), max(greatest, r.due)

@@ -26,14 +26,14 @@ type Index struct {
 
 // New makes an empty index.
 func New() *Index {
-	x := &Index{}
+	x := &Index{far: far{splitFrom: splitFrom}}
 	x.Clear()
 	return x
 }
 
 // Clear drops everything.
 func (x *Index) Clear() {
-	*x = Index{seconds: make(map[int64]*second), runs: make(map[int64]*run)}
+	*x = Index{seconds: make(map[int64]*second), runs: make(map[int64]*run), far: x.far}
 	x.far.clear()
 }
 
@@ -112,9 +112,13 @@ func (x *Index) PopDue(now int64, limit int, dst []Entry) []Entry {
 	return x.popFar(now, limit, dst)
 }
 
-// aheadChunks is how many far chunks are split ahead at most in a turn; each takes ten
-// to twenty microseconds.
-const aheadChunks = 4
+const (
+	// aheadChunks is how many far chunks are split ahead at most in a turn. Each takes
+	// some thirty microseconds.
+	aheadChunks = 4
+	// aheadOf is how many records are drawn for another chunk that is split ahead.
+	aheadOf = 256
+)
 
 func (x *Index) popFar(now int64, limit int, dst []Entry) []Entry {
 	s := takeScratch()

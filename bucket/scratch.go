@@ -1,6 +1,11 @@
 package bucket
 
-import "sync"
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+	"sync"
+)
 
 // scratch is room for records that are between two places.
 type scratch struct{ records []record }
@@ -59,4 +64,54 @@ func pivot(s []record) int {
 	}
 	s[at], s[last] = s[last], s[at]
 	return at
+}
+
+// divide writes records to dst by their digits, those with one digit in the order in
+// which they were, and gives the end of each digit's.
+func divide(records []record, dst *[]record, digit func(record) uint8) (ends [256]int) {
+	for _, r := range records {
+		ends[digit(r)]++
+	}
+	sum := 0
+	for i, n := range ends {
+		ends[i] = sum
+		sum += n
+	}
+	*dst = slices.Grow((*dst)[:0], len(records))[:len(records)]
+	for _, r := range records {
+		d := digit(r)
+		(*dst)[ends[d]] = r
+		ends[d]++
+	}
+	return ends
+}
+
+// radixFrom is the number of records from which a sort by digits is faster.
+const radixFrom = 400
+
+// sortOffsets orders records by their offsets.
+func sortOffsets(records []record) {
+	byOffset := func(a, b record) int { return cmp.Compare(a.offset, b.offset) }
+	if len(records) < radixFrom {
+		slices.SortFunc(records, byOffset)
+		return
+	}
+	least, greatest, sorted := records[0].offset, records[0].offset, true
+	for i, r := range records {
+		sorted = sorted && (i == 0 || records[i-1].offset <= r.offset)
+		least, greatest = min(least, r.offset), max(greatest, r.offset)
+	}
+	if sorted {
+		return
+	}
+	s := takeScratch()
+	from, to := &records, &s.records
+	for shift := 0; shift < bits.Len64(uint64(greatest)-uint64(least)); shift += 8 {
+		divide(*from, to, func(r record) uint8 { return uint8(uint64(r.offset-least) >> shift) })
+		from, to = to, from
+	}
+	if from != &records {
+		copy(records, *from)
+	}
+	s.release()
 }
