@@ -137,3 +137,15 @@ func BenchmarkAccount(b *testing.B) {
 		}
 	})
 }
+
+func BenchmarkAsked(b *testing.B) {
+	budget := NewBudget(1 << 30)
+	budget.Ask(5)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if due, _ := budget.Asked(); due != 5 {
+				b.Error("another due time")
+			}
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package bucket
 
 import (
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -198,4 +199,131 @@ func TestBudgetAgreesWithItsRules(t *testing.T) {
 			require.LessOrEqual(t, b.Used(), limit)
 		}
 	}
+}
+
+func TestForceTakesBeyondTheLimit(t *testing.T) {
+	t.Parallel()
+	b := NewBudget(1000)
+	a, other := b.Open(), b.Open()
+	a.Force(1500)
+	require.Equal(t, int64(1500), a.Used())
+	require.Equal(t, int64(1500), b.Used())
+	require.Zero(t, a.Free())
+	require.False(t, a.Take(1))
+	require.Zero(t, other.Free(), "there is nothing until the first gives back")
+	a.Release(1250)
+	require.Equal(t, int64(500), a.Free())
+	require.Equal(t, int64(750), other.Free())
+	a.Close()
+	a.Force(10)
+	require.Zero(t, b.Used())
+	require.Zero(t, a.Free())
+	require.Zero(t, b.pooled.Load())
+}
+
+// What Free says is what Take gives, to the byte.
+func TestFreeIsWhatTakeGives(t *testing.T) {
+	t.Parallel()
+	r := newRand(t)
+	for range 2000 {
+		b := NewBudget(1 + r.Int64N(10_000))
+		accounts := make([]*Account, 1+r.IntN(5))
+		for i := range accounts {
+			accounts[i] = b.Open()
+		}
+		for range 10 {
+			a := accounts[r.IntN(len(accounts))]
+			switch r.IntN(4) {
+			case 0:
+				a.Force(r.Int64N(b.Limit()))
+			case 1:
+				a.Release(r.Int64N(a.Used() + 1))
+			case 2:
+				a.Take(r.Int64N(b.Limit()))
+			default:
+				b.Open()
+			}
+		}
+		for _, a := range accounts {
+			if a.Used() == 0 {
+				continue
+			}
+			free := a.Free()
+			require.False(t, a.Take(free+1))
+			require.True(t, free == 0 || a.Take(free), "%d", free)
+			require.Zero(t, a.Free())
+		}
+	}
+}
+
+func TestTheLeastDueOfTheRecentAsksCounts(t *testing.T) {
+	t.Parallel()
+	b := NewBudget(1000)
+	due, first := b.Asked()
+	require.Equal(t, int64(math.MaxInt64), due)
+
+	b.Ask(500)
+	due, serial := b.Asked()
+	require.Equal(t, int64(500), due)
+	require.NotEqual(t, first, serial)
+
+	b.Ask(700) // less urgent
+	due, same := b.Asked()
+	require.Equal(t, int64(500), due)
+	require.Equal(t, serial, same)
+
+	for _, ask := range []int64{500, 300} { // renewed, lowered
+		b.Ask(ask)
+		due, next := b.Asked()
+		require.Equal(t, ask, due)
+		require.NotEqual(t, serial, next)
+		serial = next
+	}
+
+	for i := range asksKept - 1 {
+		b.Ask(900 + int64(i))
+	}
+	due, same = b.Asked()
+	require.Equal(t, int64(300), due)
+	require.Equal(t, serial, same)
+	b.Ask(5000)
+	due, next := b.Asked()
+	require.Equal(t, int64(5000), due, "nobody has renewed the other for long")
+	require.NotEqual(t, serial, next)
+}
+
+// Each due time is even and belongs to a serial: a reader never sees one with another's
+// due time, and an urgent Ask is seen by all who look after it.
+func TestAsksAreSeenWholeUnderConcurrency(t *testing.T) {
+	t.Parallel()
+	b := NewBudget(1000)
+	var work sync.WaitGroup
+	seen := make([]map[uint64]int64, 4)
+	for i := range seen {
+		seen[i] = map[uint64]int64{}
+		work.Go(func() {
+			last := uint64(0)
+			for j := range 5000 {
+				b.Ask(int64(1000 + (i*7919+j*31)%5000))
+				due, serial := b.Asked()
+				if serial < last {
+					t.Errorf("serial %d after %d", serial, last)
+				}
+				last, seen[i][serial] = serial, due
+			}
+		})
+	}
+	work.Wait()
+	all := map[uint64]int64{}
+	for _, m := range seen {
+		for serial, due := range m {
+			if other, ok := all[serial]; ok {
+				require.Equal(t, other, due)
+			}
+			all[serial] = due
+		}
+	}
+	b.Ask(1)
+	due, _ := b.Asked()
+	require.Equal(t, int64(1), due)
 }

@@ -93,13 +93,13 @@ func (f *far) add(r record, after int64) {
 func (f *far) put(b *bin, records ...record) {
 	c := b.open
 	if c == nil {
-		c = f.open(b)
+		c = f.open(b, len(records))
 	}
 	least, size := c.min, cap(c.data)
 	for _, r := range records {
 		if !c.add(r) {
 			f.settle(c, least, size)
-			c = f.open(b)
+			c = f.open(b, 1)
 			least, size = c.min, cap(c.data)
 			c.add(r)
 		}
@@ -108,17 +108,22 @@ func (f *far) put(b *bin, records ...record) {
 	b.n += len(records)
 }
 
-// open makes the chunk of a bin to which records are added from now on.
-func (f *far) open(b *bin) *chunk {
+// open makes the chunk of a bin to which records are added from now on, n at first.
+func (f *far) open(b *bin, n int) *chunk {
 	c := &chunk{bin: b, width: b.level, at: -1}
 	if b.level == lastLevel {
 		c.width = 8
 	} else {
 		c.base = b.number << (8 * b.level)
 	}
+	size := leastChunk
 	if b.n > splitFrom/2 {
-		c.data = make([]byte, 0, mostChunk)
+		size = mostChunk
 	}
+	for size < mostChunk && size < 3*n {
+		size *= 2
+	}
+	c.data = make([]byte, 0, size)
 	f.size += chunkBytes + int64(cap(c.data))
 	b.open = c
 	return c
@@ -265,11 +270,17 @@ func (f *far) take(n int, until int64, dst []record) []record {
 	s := takeScratch()
 	defer s.release()
 	from := len(dst)
-	bound := Endless // the n-th key, once there are n
-	bounded := false
+	bound := Endless // no record from here on is among the first n
+	// trim keeps the first n of what has been taken.
+	trim := func() {
+		sel(dst[from:], n-1)
+		bound = dst[from+n-1].key()
+		s.records = append(s.records, dst[from+n:]...)
+		dst = dst[:from+n]
+	}
 	for {
 		c, next := f.first()
-		if c == nil || c.min.Due > until || bounded && !c.min.Less(bound) {
+		if c == nil || c.min.Due > until || bound.Less(c.min) {
 			break
 		}
 		if f.worthSplitting(c, next) {
@@ -281,15 +292,14 @@ func (f *far) take(n int, until int64, dst []record) []record {
 		if c.max.Due > until {
 			dst, s.records = part(dst, start, until, s.records)
 		}
-		if !bounded && len(dst)-from >= n {
-			sel(dst[from:], n-1)
-			bound, bounded = dst[from+n-1].key(), true
+		// What lies within a wide chunk says little about where the n-th is. With each
+		// narrow one that comes after it the bound falls.
+		if more := len(dst) - from - n; more >= 0 && (bound == Endless || more >= max(n/4, looseMost)) {
+			trim()
 		}
 	}
 	if len(dst)-from > n {
-		sel(dst[from:], n-1)
-		s.records = append(s.records, dst[from+n:]...)
-		dst = dst[:from+n]
+		trim()
 	}
 	f.n -= len(dst) - from
 	f.putBack(s.records)
