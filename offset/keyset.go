@@ -86,9 +86,15 @@ type keySet struct {
 	blocks []block
 	n      int
 	spare  []Key // the buffer of the last block that was emptied
+	keys   int   // room in all buffers, the spare one included
 }
 
 func (s *keySet) len() int { return s.n }
+
+// bytes is what the set takes beside its own struct.
+func (s *keySet) bytes() int64 {
+	return int64(s.keys)*keyBytes + int64(cap(s.blocks))*blockBytes
+}
 
 // min is the smallest key. The set must not be empty.
 func (s *keySet) min() Key { return s.blocks[0].min() }
@@ -130,7 +136,9 @@ func (s *keySet) insert(k Key) bool {
 		i, at = s.split(i, at)
 		b = &s.blocks[i]
 	}
+	before := len(b.buf)
 	b.insert(at, k)
+	s.keys += len(b.buf) - before
 	return true
 }
 
@@ -138,6 +146,7 @@ func (s *keySet) newBlock(k Key, size int) block {
 	buf := s.spare
 	if buf == nil {
 		buf = make([]Key, size)
+		s.keys += size
 	}
 	s.spare = nil
 	buf[0] = k
@@ -148,6 +157,7 @@ func (s *keySet) newBlock(k Key, size int) block {
 func (s *keySet) split(i, at int) (int, int) {
 	const half = blockMost / 2
 	upper := block{buf: make([]Key, blockMost), hi: half}
+	s.keys += blockMost
 	copy(upper.buf, s.blocks[i].keys()[half:])
 	s.blocks[i].hi -= half
 	s.blocks = slices.Insert(s.blocks, i+1, upper)
@@ -171,6 +181,7 @@ func (s *keySet) remove(k Key) bool {
 	b.remove(at)
 	s.n--
 	if b.len() == 0 {
+		s.keys -= len(s.spare)
 		s.spare = b.buf
 		s.blocks = slices.Delete(s.blocks, i, i+1)
 		return true
@@ -192,6 +203,7 @@ func (s *keySet) merge(i int) {
 	buf := make([]Key, blockMost)
 	n := copy(buf, s.blocks[i].keys())
 	n += copy(buf[n:], s.blocks[i+1].keys())
+	s.keys += blockMost - len(s.blocks[i].buf) - len(s.blocks[i+1].buf)
 	s.blocks[i] = block{buf: buf, hi: n}
 	s.blocks = slices.Delete(s.blocks, i+1, i+2)
 }

@@ -35,10 +35,20 @@ type pendingSet struct {
 	holes int // empty pages behind head
 	hit   int // where the last page was found
 	n     int
+	size  int64 // bytes of the pages' lists and bitsets
 	spare *[pageWords]uint64
 }
 
 func (s *pendingSet) len() int { return s.n }
+
+// bytes is what the set takes.
+func (s *pendingSet) bytes() int64 {
+	sum := s.size + int64(cap(s.pages))*pageBytes
+	if s.spare != nil {
+		sum += wordsBytes
+	}
+	return sum
+}
 
 // add appends an offset greater than all that were added before.
 func (s *pendingSet) add(offset int64) {
@@ -56,9 +66,12 @@ func (s *pendingSet) add(offset int64) {
 	at := uint16(offset & (pageSize - 1))
 	if p.many == nil {
 		if len(p.few) < fewMost {
+			before := cap(p.few)
 			p.few = append(p.few, at)
+			s.size += int64(cap(p.few)-before) * fewBytes
 			return
 		}
+		s.size += wordsBytes - int64(cap(p.few))*fewBytes
 		p.widen(s.takeSpare())
 	}
 	p.many[at>>6] |= 1 << (at & 63)
@@ -172,7 +185,9 @@ func (s *pendingSet) remove(offset int64) bool {
 	p := &s.pages[i]
 	switch {
 	case p.n == 0:
+		s.size -= int64(cap(p.few)) * fewBytes
 		if p.many != nil {
+			s.size -= wordsBytes
 			s.spare = p.many
 		}
 		p.few, p.many = nil, nil
@@ -180,6 +195,7 @@ func (s *pendingSet) remove(offset int64) bool {
 	case p.many != nil && p.n <= fewAgain:
 		s.spare = p.many
 		p.narrow()
+		s.size += int64(cap(p.few))*fewBytes - wordsBytes
 	}
 	return true
 }

@@ -73,7 +73,7 @@ func (t *Tracker) verifyOpen() error {
 }
 
 func (s *pendingSet) verify() error {
-	n, holes := 0, 0
+	n, holes, size := 0, 0, 0
 	for i, p := range s.pages[s.head:] {
 		if i > 0 && p.no <= s.pages[s.head+i-1].no {
 			return fmt.Errorf("page %d follows %d", p.no, s.pages[s.head+i-1].no)
@@ -88,6 +88,13 @@ func (s *pendingSet) verify() error {
 			}
 		}
 		n += p.n
+		size += cap(p.few) * fewBytes
+		if p.many != nil {
+			size += wordsBytes
+		}
+	}
+	if int64(size) != s.size {
+		return fmt.Errorf("%d bytes, counted %d", size, s.size)
 	}
 	if n != s.n || holes != s.holes {
 		return fmt.Errorf("%d pending and %d holes, counted %d and %d", n, holes, s.n, s.holes)
@@ -108,10 +115,15 @@ func (s *keySet) verify() error {
 	if len(keys) != s.n {
 		return fmt.Errorf("%d keys, counted %d", len(keys), s.n)
 	}
+	room := len(s.spare)
 	for _, b := range s.blocks {
+		room += len(b.buf)
 		if b.len() == 0 || len(b.buf) > blockMost {
 			return fmt.Errorf("block of %d keys in a buffer of %d", b.len(), len(b.buf))
 		}
+	}
+	if room != s.keys {
+		return fmt.Errorf("room for %d keys, counted %d", room, s.keys)
 	}
 	for i := 1; i < len(keys); i++ {
 		if !keys[i-1].less(keys[i]) {
