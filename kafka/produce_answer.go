@@ -75,62 +75,71 @@ func (l *produceLoop) judge(at *produceAttempt, err error, block *sarama.Produce
 	v := classifyAnswer(err, block)
 	if v.fate == fateWritten {
 		l.written(p, b, now)
-		return
-	}
-	b.ambiguous = b.ambiguous || v.ambiguous
-	if at.try != b.tries || p.inflight != b {
-		return
-	}
-	p.inflight = nil
-	if v.class == forward.Rejected && v.fate == fateResend {
-		if b.corrupt++; b.corrupt >= corruptTries {
-			v.fate = fateSplit
+	} else {
+		b.ambiguous = b.ambiguous || v.ambiguous
+		if at.try == b.tries && b.out {
+			l.failed(p, b, &produceSentence{verdict: v, err: err, block: block}, now)
 		}
 	}
-	switch {
-	case v.fate == fateSplit:
-		l.split(p, b, wrapForward(p, v.class, err), block, now)
-	case v.fate == fateRefused && b.definite():
-		p.putBack(b)
-		l.giveBack(p, wrapForward(p, v.class, err), now)
-	default:
-		if v.fate == fateResequence {
-			l.resequence(p, b, err)
-		}
-		l.resend(p, b, err, v, now)
-	}
+	l.carryOut(p, now)
 }
 
-// written ends a batch that all in-sync replicas have, wherever it is by now.
-func (l *produceLoop) written(p *producePartition, b *produceBatch, now time.Time) {
-	if p.inflight == b {
-		p.inflight = nil
-	} else if i := slices.Index(p.queue, b); i >= 0 {
-		p.queue = slices.Delete(p.queue, i, i+1)
+// failed takes the answer that counts. What is not the first of its window is sent again
+// whatever the answer: it may have failed because of what is before it, and if not, it
+// will fail again as the first.
+func (l *produceLoop) failed(p *producePartition, b *produceBatch, s *produceSentence, now time.Time) {
+	p.proven = false
+	p.recall(b)
+	if b != p.window[0] {
+		if s.stale {
+			l.want(p.topic, now)
+		}
+		l.pump(p, now)
+		return
 	}
+	if s.class == forward.Rejected && s.fate == fateResend {
+		if b.corrupt++; b.corrupt >= corruptTries {
+			s.fate = fateSplit
+		}
+	}
+	if s.fate == fateResend {
+		l.resend(p, s.err, s.verdict, now)
+		return
+	}
+	p.sentence = s
+}
+
+// written takes a batch that all in-sync replicas have, and ends it when all before it
+// have ended.
+func (l *produceLoop) written(p *producePartition, b *produceBatch, now time.Time) {
+	b.out, b.written = false, true
+	p.proven, p.provenAt = true, now
 	p.trouble = produceTrouble{}
-	l.settle(b, nil, false)
+	for len(p.window) > 0 && p.window[0].written {
+		p.sentence = nil // if there was one, an earlier attempt has proved it wrong
+		l.settle(p.take(), nil, false)
+	}
 	l.pump(p, now)
 }
 
-// resend queues a batch for another attempt after a wait.
-func (l *produceLoop) resend(p *producePartition, b *produceBatch, err error, v verdict, now time.Time) {
-	p.putBack(b)
+// resend sends the first of the window again after a wait.
+func (l *produceLoop) resend(p *producePartition, err error, v verdict, now time.Time) {
 	p.trouble.note(err, v.class, now)
 	p.trouble.retryAt = now.Add(retryAfter(p.trouble.failed))
 	p.trouble.failed++
-	l.metrics.retries.Inc()
 	if v.stale {
 		l.want(p.topic, now)
 	}
 	l.pump(p, now)
 }
 
-// split divides a batch that is refused for something in it, and sends the parts. A
-// record that stands alone ends here. The sequence goes back first: a refusal on these
-// grounds comes before the append, and would have come to any earlier attempt as well.
+// split divides the first of a window, which is refused for something in it, and sends the
+// parts. A record that stands alone ends here. The numbers go back first: a refusal on
+// these grounds comes before the append, and would have come to any earlier attempt as
+// well. So what follows is in no log either, and gets other numbers.
 func (l *produceLoop) split(p *producePartition, b *produceBatch, err *forward.Error, block *sarama.ProduceResponseBlock, now time.Time) {
-	p.unsequence(b)
+	l.unnumber(p)
+	p.take()
 	p.trouble = produceTrouble{}
 	l.metrics.splits.Inc()
 	if len(b.records) == 1 {
@@ -153,7 +162,7 @@ func (l *produceLoop) split(p *producePartition, b *produceBatch, err *forward.E
 	l.bytes -= b.bytes
 	b.settled = true
 	b.recycle()
-	p.putBack(parts...)
+	p.queue = slices.Insert(p.queue, 0, parts...)
 	l.pump(p, now)
 }
 

@@ -129,8 +129,11 @@ func TestABatchIsNumberedOnceAndGivesItsNumbersBack(t *testing.T) {
 	require.Equal(t, int32(2), p.next)
 	p.sequence(b, produceIdentity{id: 2, generation: 2})
 	require.Equal(t, first, b.id, "a resend has the same number")
-	p.unsequence(b)
+	p.window = append(p.window, b)
+	new(produceLoop).unnumber(p)
 	require.Equal(t, int32(math.MaxInt32-1), p.next)
+	require.False(t, b.sequenced)
+	require.Equal(t, []*produceBatch{b}, p.queue)
 }
 
 func TestTheNextIdentityIsTheNextEpochUntilThereIsNone(t *testing.T) {

@@ -38,17 +38,28 @@ func (i produceIdentity) next() (produceIdentity, bool) {
 }
 
 // resequence puts a partition whose sequence the broker does not know under a newer
-// identity. The batch is sent again at once; if an earlier attempt may have been
-// written, that may duplicate it, which is counted.
-func (l *produceLoop) resequence(p *producePartition, b *produceBatch, err error) {
+// identity, and numbers anew what is in its window. Nothing of that may be unanswered. If
+// the first of it may have been written by an earlier attempt, so may those that follow;
+// sending them again may duplicate them, which is counted.
+func (l *produceLoop) resequence(p *producePartition, err error) {
 	l.metrics.resequenced.Inc()
-	if b.ambiguous || b.attempts > 0 {
-		l.metrics.duplicates.Add(float64(len(b.records)))
+	doubtful := p.window[0].ambiguous
+	for _, b := range p.window {
+		b.ambiguous = b.ambiguous && doubtful
+		if b.ambiguous {
+			l.metrics.duplicates.Add(float64(len(b.records)))
+		}
 	}
+	l.empty(p)
+	l.reidentify(p, !errors.Is(err, sarama.ErrInvalidProducerEpoch))
+}
+
+// reidentify lets a partition count from 0 under a newer identity. Its window is empty.
+func (l *produceLoop) reidentify(p *producePartition, ours bool) {
 	if l.identity.generation <= p.id.generation {
-		l.renew(!errors.Is(err, sarama.ErrInvalidProducerEpoch))
+		l.renew(ours)
 	}
-	p.id, p.next, b.sequenced = l.identity, 0, false
+	p.id, p.next, p.proven = l.identity, 0, false
 }
 
 // renew replaces the current identity. An epoch that is already taken by somebody else

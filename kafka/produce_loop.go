@@ -43,8 +43,8 @@ const (
 // Producer, the goroutines of connections (produce_conn.go), the locator.
 //
 // One record's way: inbox -> topic (metadata known?) -> partition -> open batch ->
-// pump (may it leave?) -> ready list of the leader -> request -> connection -> answered
-// -> acknowledged through the sink.
+// pump (may it leave?) -> ready list of the leader -> window and request -> connection ->
+// answered -> acknowledged through the sink.
 type produceLoop struct {
 	opts      ProducerOptions
 	config    *sarama.Config
@@ -71,10 +71,13 @@ type produceLoop struct {
 
 	touched   []*producePartition // got records since the last dispatch
 	lingering []lingerer          // oldest first
+	behind    []*producePartition // whose open batch waits for an answer
 	blocked   map[*producePartition]struct{}
 	waiting   map[*produceTopic]struct{} // for metadata
-	nextScan  time.Time
-	nextTidy  time.Time
+	// nextBehind is when the first of behind has waited enough.
+	nextBehind time.Time
+	nextScan   time.Time
+	nextTidy   time.Time
 
 	acks      []forward.Ack
 	pending   int // records taken and not acknowledged
@@ -167,6 +170,7 @@ func (l *produceLoop) act(now time.Time) {
 	}
 	l.touched = l.touched[:0]
 	l.endLingering(now)
+	l.hurryBehind(now)
 	if !now.Before(l.nextScan) {
 		l.scan(now)
 	}
@@ -200,6 +204,9 @@ func (l *produceLoop) untilNext(now time.Time) time.Duration {
 	if len(l.lingering) > 0 {
 		sooner(l.lingering[0].first.Add(l.opts.Linger))
 	}
+	if len(l.behind) > 0 {
+		sooner(l.nextBehind)
+	}
 	if len(l.blocked) > 0 || len(l.waiting) > 0 {
 		sooner(l.nextScan)
 	}
@@ -229,12 +236,10 @@ func (l *produceLoop) abandon(time.Time) {
 	for _, t := range l.topics {
 		l.refuseUnplaced(t, refused)
 		for _, p := range t.parts {
-			if b := p.inflight; b != nil {
-				p.inflight = nil
-				l.settle(b, unanswered, true)
-			}
 			for b := p.take(); b != nil; b = p.take() {
 				switch {
+				case b.written:
+					l.settle(b, nil, false)
 				case b.refused != nil:
 					l.settle(b, b.refused, false)
 				case b.definite():

@@ -112,7 +112,7 @@ func (n *produceNode) resort() {
 func (n *produceNode) front(list *[]*producePartition) *producePartition {
 	for len(*list) > 0 {
 		p := (*list)[0]
-		if p.ready && p.node == n && p.head() != nil {
+		if p.ready && p.node == n && p.candidate() != nil {
 			return p
 		}
 		if p.node == n {
@@ -141,7 +141,11 @@ func (l *produceLoop) dispatch(n *produceNode, now time.Time) {
 		if n.fast == nil || !n.fast.free() {
 			break
 		}
-		l.send(n.fast, l.pack(n), now)
+		r := l.pack(n)
+		l.send(n.fast, r, now)
+		for i := range r.parts {
+			l.pump(r.parts[i].batch.part, now) // its next batch may follow
+		}
 	}
 	for n.front(&n.slowReady) != nil {
 		c := l.freeSlow(n, now)
@@ -191,7 +195,7 @@ func (l *produceLoop) freeSlow(n *produceNode, now time.Time) *produceConn {
 func (l *produceLoop) pack(n *produceNode) *produceRequest {
 	r := new(produceRequest)
 	for p := n.front(&n.ready); p != nil; p = n.front(&n.ready) {
-		if len(r.parts) > 0 && r.bytes+p.head().bytes > requestBytes {
+		if len(r.parts) > 0 && r.bytes+p.candidate().bytes > requestBytes {
 			break
 		}
 		popFront(&n.ready)
@@ -207,7 +211,7 @@ func (l *produceLoop) packSlow(n *produceNode) *produceRequest {
 	rest := n.slowReady[:0]
 	for i, p := range n.slowReady {
 		joins := i == 0 || !first.health.slow && !p.health.slow && p.topic == first.topic &&
-			p.ready && p.node == n && p.head() != nil && r.bytes+p.head().bytes <= requestBytes
+			p.ready && p.node == n && p.candidate() != nil && r.bytes+p.candidate().bytes <= requestBytes
 		if joins {
 			l.include(r, p)
 		} else {
@@ -222,12 +226,11 @@ func (l *produceLoop) packSlow(n *produceNode) *produceRequest {
 // include puts a partition's next batch into a request.
 func (l *produceLoop) include(r *produceRequest, p *producePartition) {
 	p.ready = false
-	b := p.take()
-	p.sequence(b, l.identity)
-	p.inflight = b
-	b.attempts++
-	b.tries++
-	b.lingering = false
+	b := p.candidate()
+	p.advance(b, l.identity)
+	if b.tries > 1 {
+		l.metrics.retries.Inc()
+	}
 	r.parts = append(r.parts, produceAttempt{batch: b, try: b.tries, id: b.id, seq: b.seq})
 	r.bytes += b.bytes
 	l.metrics.batchBytes.Observe(float64(b.bytes))
@@ -237,10 +240,12 @@ func (l *produceLoop) include(r *produceRequest, p *producePartition) {
 func (l *produceLoop) send(c *produceConn, r *produceRequest, now time.Time) {
 	ms := now.UnixMilli()
 	for i := range r.parts {
-		if b := r.parts[i].batch; b.stampMS == 0 {
+		b := r.parts[i].batch
+		if b.stampMS == 0 {
 			// The wall clock may have been set back since the record was handed to us.
 			b.stampMS = max(ms, b.floorMS)
 		}
+		b.part.via, b.part.sentAt, b.part.overdue = c, now, false
 	}
 	r.conn, r.sentAt, r.alone = c, now, len(c.sent) == 0
 	c.sent = append(c.sent, r)

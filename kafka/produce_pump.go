@@ -15,6 +15,10 @@ import (
 // A lane hears of it within microseconds; this is for one that is held up.
 const refusalLapse = time.Second
 
+// companyBytes is when a batch has company enough to leave for an idle partition. At 10,000
+// records a second none comes near it within the linger.
+const companyBytes = 64 << 10
+
 // lingerer is an open batch that waits for company. The batch may have left and been
 // used again since; its first record then came at another time.
 type lingerer struct {
@@ -32,13 +36,19 @@ func (l *produceLoop) touch(p *producePartition) {
 
 // pump lets the partition's next batch leave, or notes what keeps it.
 func (l *produceLoop) pump(p *producePartition, now time.Time) {
-	if p.inflight != nil || p.ready {
+	if p.ready {
 		return
 	}
-	b := l.nextOf(p)
+	l.endRefused(p)
+	flying := p.flying() > 0
+	if !flying && now.Sub(p.provenAt) > provenFor {
+		p.proven = false
+	}
+	b := p.candidate()
 	switch {
 	case b == nil:
 		delete(l.blocked, p)
+		l.stayBehind(p)
 	case b == p.open && l.waits(b, now):
 		if !b.lingering {
 			b.lingering = true
@@ -46,7 +56,9 @@ func (l *produceLoop) pump(p *producePartition, now time.Time) {
 		}
 	default:
 		if class, err := l.hindrance(p, b, now); err != nil {
-			l.block(p, err, class, now)
+			if !flying { // else the answer will tell
+				l.block(p, err, class, now)
+			}
 			return
 		}
 		delete(l.blocked, p)
@@ -58,22 +70,58 @@ func (l *produceLoop) pump(p *producePartition, now time.Time) {
 	}
 }
 
-// nextOf is the partition's next batch. Records that are refused already end here, in
-// their place.
-func (l *produceLoop) nextOf(p *producePartition) *produceBatch {
-	for {
-		b := p.head()
-		if b == nil || b.refused == nil {
-			return b
-		}
-		p.take()
+// endRefused ends the records that are refused already, in their place.
+func (l *produceLoop) endRefused(p *producePartition) {
+	for len(p.window) == 0 && len(p.queue) > 0 && p.queue[0].refused != nil {
+		b := p.take()
 		l.settle(b, b.refused, false)
 	}
 }
 
-// waits says whether an open batch should wait for company.
+// waits says whether an open batch should wait for company. One that has plenty need not:
+// so the first records of a burst leave at once, and those behind them make larger
+// batches while the first are answered.
 func (l *produceLoop) waits(b *produceBatch, now time.Time) bool {
-	return !l.closing && now.Sub(b.first) < l.opts.Linger
+	return !l.closing && b.bytes < companyBytes && now.Sub(b.first) < l.opts.Linger
+}
+
+// stayBehind notes that an open batch waits for what is under way.
+func (l *produceLoop) stayBehind(p *producePartition) {
+	room := len(p.queue) == 0 && len(p.window) < windowMost
+	if p.behind || p.open == nil || !room || p.sentence != nil || !p.mayFollow() {
+		return
+	}
+	p.behind = true
+	l.behind = append(l.behind, p)
+	if at := p.openUntil(&l.opts); len(l.behind) == 1 || at.Before(l.nextBehind) {
+		l.nextBehind = at
+	}
+}
+
+// openUntil is when the open batch leaves although others are under way.
+func (p *producePartition) openUntil(o *ProducerOptions) time.Time {
+	until := p.sentAt.Add(behindAfter)
+	if t := p.open.first.Add(o.Linger); t.After(until) {
+		return t
+	}
+	return until
+}
+
+// hurryBehind lets the open batches leave that have waited too long.
+func (l *produceLoop) hurryBehind(now time.Time) {
+	if len(l.behind) == 0 || now.Before(l.nextBehind) {
+		return
+	}
+	listed := l.behind
+	l.behind = nil
+	for _, p := range listed {
+		p.behind = false
+		if p.open == nil || p.flying() == 0 {
+			continue
+		}
+		p.overdue = !now.Before(p.openUntil(&l.opts))
+		l.pump(p, now)
+	}
 }
 
 // endLingering lets those leave that had no company in time.
@@ -156,7 +204,7 @@ func (l *produceLoop) fret(n *produceNode, waiting []*producePartition, from, no
 	}
 	err := cmp.Or(n.dialErr, errNotConnected)
 	for _, p := range slices.Clone(waiting) {
-		if !p.ready || p.node != n || p.head() == nil {
+		if !p.ready || p.node != n || !p.busy() {
 			continue
 		}
 		since := p.readyAt
@@ -188,7 +236,7 @@ func (l *produceLoop) tired(p *producePartition, now time.Time) bool {
 
 // doubt tells once that a partition waits for a definite answer.
 func (l *produceLoop) doubt(p *producePartition) {
-	if b := p.head(); b != nil && !p.trouble.told {
+	if b := p.oldest(); b != nil && !p.trouble.told {
 		p.trouble.told = true
 		l.log.Warn("records may or may not have been written, and are sent until the broker says which",
 			zap.String("topic", p.topic.name), zap.Int32("partition", p.index),
@@ -197,18 +245,19 @@ func (l *produceLoop) doubt(p *producePartition) {
 }
 
 // certain says that a partition has something to send and that none of it can be in a
-// log.
+// log. What follows something that is in no log is in none either.
 func (p *producePartition) certain() bool {
-	b := p.head()
-	return b != nil && p.inflight == nil && (b.definite() || p.gone && b.attempts == 0)
+	b := p.oldest()
+	isWritten := func(b *produceBatch) bool { return b.written }
+	return b != nil && !p.unanswered() && !slices.ContainsFunc(p.window, isWritten) && (b.definite() || p.gone)
 }
 
 // giveBack returns all that a partition holds, in order, and its sequence numbers.
 // Nothing may be in flight.
 func (l *produceLoop) giveBack(p *producePartition, err *forward.Error, now time.Time) {
 	n := 0
+	l.unnumber(p)
 	for b := p.take(); b != nil; b = p.take() {
-		p.unsequence(b)
 		n += len(b.records)
 		if b.refused != nil {
 			l.settle(b, b.refused, false)

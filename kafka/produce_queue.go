@@ -1,7 +1,6 @@
 package kafka
 
 import (
-	"slices"
 	"sync"
 	"time"
 
@@ -59,23 +58,28 @@ func (r *produceRefusal) active(now time.Time) bool {
 	return r.err != nil
 }
 
-// producePartition is one partition's queue. One batch is in flight at a time, which
-// is what keeps the order through resends. More would need a list for inflight and a
-// resend of all that follow a batch that failed; sequences are given out at the first
-// sending, so nothing else would change.
+// producePartition is one partition's queue: first the window (produce_window.go), then
+// what has no number yet.
 type producePartition struct {
 	topic *produceTopic
 	index int32
 	node  *produceNode // the leader; nil: none
 	epoch int32        // the leader's
 
-	inflight *produceBatch
-	queue    []*produceBatch // to be sent before open
-	open     *produceBatch   // takes more records
-	hint     int             // how many records the last one took
+	window []*produceBatch // numbered and not over, in order; at most windowMost
+	queue  []*produceBatch // to be sent before open
+	open   *produceBatch   // takes more records
+	hint   int             // how many records the last one took
 
-	id   produceIdentity // under which next counts
-	next int32           // sequence of the next record
+	id       produceIdentity  // under which next counts
+	next     int32            // sequence of the next record
+	proven   bool             // the broker knows us under id, see produce_window.go
+	provenAt time.Time        // when it last showed
+	sentence *produceSentence // of the first of window, not yet carried out
+	via      *produceConn     // on which what is under way is under way
+	sentAt   time.Time        // when the latest batch left
+	behind   bool             // listed, because open waits for what is under way
+	overdue  bool             // that has taken so long that open leaves as it is
 
 	ready   bool // waits in a list of its node
 	readyAt time.Time
@@ -113,6 +117,8 @@ type produceBatch struct {
 
 	attempts  int  // unanswered
 	tries     int  // all attempts so far
+	out       bool // the latest of them counts and is unanswered
+	written   bool // waits in the window for those before it
 	corrupt   int  // answers that say so
 	ambiguous bool // may be in a log
 	settled   bool // the lane has heard
@@ -171,55 +177,4 @@ func (p *producePartition) cut() {
 	if p.topic.sticky == p {
 		p.topic.sticky = nil
 	}
-}
-
-// head is the batch to be sent next, nil if there is none.
-func (p *producePartition) head() *produceBatch {
-	if len(p.queue) > 0 {
-		return p.queue[0]
-	}
-	return p.open
-}
-
-// take removes the head.
-func (p *producePartition) take() *produceBatch {
-	if len(p.queue) == 0 {
-		p.cut()
-	}
-	if len(p.queue) == 0 {
-		return nil
-	}
-	b := p.queue[0]
-	p.queue = slices.Delete(p.queue, 0, 1)
-	return b
-}
-
-// putBack makes batches the next to be sent, in their order.
-func (p *producePartition) putBack(batches ...*produceBatch) {
-	p.queue = slices.Insert(p.queue, 0, batches...)
-}
-
-// sequence gives a batch its place in the partition's numbering, once.
-func (p *producePartition) sequence(b *produceBatch, current produceIdentity) {
-	if b.sequenced {
-		return
-	}
-	if p.id.generation == 0 {
-		p.id = current
-	}
-	b.id, b.seq, b.sequenced = p.id, p.next, true
-	p.next = nextSequence(p.next, len(b.records))
-}
-
-// unsequence gives the numbers back of a batch that is certainly in no log. The batch
-// must be the last that was given any.
-func (p *producePartition) unsequence(b *produceBatch) {
-	if b.sequenced {
-		p.next, b.sequenced = b.seq, false
-	}
-}
-
-// nextSequence counts records; after 2^31-1 comes 0.
-func nextSequence(first int32, n int) int32 {
-	return int32((int64(first) + int64(n)) & 0x7fffffff)
 }

@@ -174,11 +174,20 @@ func (n *produceNode) mayGiveUp(c *produceConn) bool {
 
 // mayRetire says whether retiring the connection helps anybody.
 func (n *produceNode) mayRetire(now time.Time) bool {
-	others := len(n.ready)
+	return n.holdsUp() && len(n.retired) < retiredMost && now.Sub(n.lastRetire) >= retireEvery
+}
+
+// holdsUp says whether the overdue partition has company.
+func (n *produceNode) holdsUp() bool {
+	first := n.fast.sent[0].parts[0].batch.part
 	for _, r := range n.fast.sent {
-		others += len(r.parts)
+		for i := range r.parts {
+			if r.parts[i].batch.part != first {
+				return true
+			}
+		}
 	}
-	return others > 1 && len(n.retired) < retiredMost && now.Sub(n.lastRetire) >= retireEvery
+	return slices.ContainsFunc(n.ready, func(p *producePartition) bool { return p != first })
 }
 
 // retire takes everything off a connection whose next answer is overdue.
@@ -244,9 +253,9 @@ func (l *produceLoop) sendAgain(r *produceRequest, revoked bool, now time.Time) 
 		if revoked {
 			a.batch.attempts--
 		}
-		if p := a.batch.part; !a.batch.settled && p.inflight == a.batch {
-			l.again(p)
-			l.pump(p, now)
+		if b := a.batch; !b.settled && b.out && a.try == b.tries {
+			b.part.recall(b)
+			l.pump(b.part, now)
 		}
 	}
 }

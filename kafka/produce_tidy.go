@@ -31,7 +31,7 @@ func (l *produceLoop) tidy(now time.Time) {
 // idle says that nothing is pending for the topic.
 func (t *produceTopic) idle() bool {
 	for _, p := range t.parts {
-		if p.inflight != nil || p.head() != nil {
+		if p.busy() {
 			return false
 		}
 	}

@@ -206,7 +206,7 @@ func (l *produceLoop) placeUnplaced(t *produceTopic, now time.Time) {
 func (l *produceLoop) scanTopic(t *produceTopic, now time.Time) {
 	busy := len(t.unplaced) > 0 || t.absent.answers == 1
 	for _, p := range t.parts {
-		busy = busy || p.inflight != nil || p.head() != nil
+		busy = busy || p.busy()
 	}
 	if !busy {
 		delete(l.waiting, t)
@@ -252,8 +252,8 @@ func (l *produceLoop) update(t *produceTopic, v *targetView, now time.Time) {
 // restart lets a partition count from 0: it has a new log, which knows nothing of us.
 // A batch that has its number keeps it until the broker objects.
 func (l *produceLoop) restart(p *producePartition) {
-	p.epoch = -1
-	if p.inflight == nil && (p.head() == nil || !p.head().sequenced) {
+	p.epoch, p.proven = -1, false
+	if len(p.window) == 0 {
 		p.next = 0
 	}
 }
@@ -264,19 +264,10 @@ func (l *produceLoop) move(p *producePartition, n *produceNode, now time.Time) {
 	if p.node == n {
 		return
 	}
-	p.node, p.ready = n, false
+	p.node, p.ready, p.proven = n, false, false
 	p.trouble.retryAt = time.Time{}
-	if p.inflight != nil && n != nil {
-		l.again(p)
+	if n != nil {
+		p.recallAll()
 	}
 	l.pump(p, now)
-}
-
-// again queues what is in flight for another attempt; the one under way may still
-// succeed.
-func (l *produceLoop) again(p *producePartition) {
-	b := p.inflight
-	p.inflight = nil
-	p.putBack(b)
-	l.metrics.retries.Inc()
 }
