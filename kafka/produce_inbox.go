@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"runtime"
 	"sync"
 	"time"
 
@@ -10,6 +11,12 @@ import (
 
 // inboxKeep bounds the memory kept for the next turn: about 7 MiB.
 const inboxKeep = 1 << 16
+
+// yieldRecords is how many records may wait for the loop before those who hand over more
+// give way to it. The runtime lets a goroutine that is woken by a timer, or by another's
+// answer, run before those that have waited for longer, so in a burst a dozen callers
+// could keep the loop from the processors until all of them had handed over everything.
+const yieldRecords = 512
 
 // produceInbox is how everybody else reaches the loop: records and events in one
 // order, so that "after this question" means the same to the loop as to who asked.
@@ -49,8 +56,12 @@ func (in *produceInbox) add(topic string, records []delay.Outgoing, ms int64) {
 	}
 	in.items = append(in.items, inboxItem{topic: topic, n: len(records), ms: ms})
 	in.records = append(in.records, records...)
+	waiting := len(in.records)
 	in.mu.Unlock()
 	in.signal()
+	if waiting >= yieldRecords {
+		runtime.Gosched()
+	}
 }
 
 // refuse answers for a loop that has ended. The sink may need a lock that our caller
