@@ -113,13 +113,20 @@ var _ forward.Producer = (*Producer)(nil)
 // when we start is trouble of the targets, not a reason to fail. The sink is called
 // from one goroutine of the producer.
 func NewProducer(o ProducerOptions, sink forward.Sink, log *zap.Logger, reg prometheus.Registerer) (*Producer, error) {
+	p, err := newProducer(o, sink, log, reg)
+	if err == nil {
+		p.loop.start()
+	}
+	return p, err
+}
+
+// newProducer makes one that is not started.
+func newProducer(o ProducerOptions, sink forward.Sink, log *zap.Logger, reg prometheus.Registerer) (*Producer, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
 		return nil, fmt.Errorf("make producer: %w", err)
 	}
-	p := &Producer{loop: newProduceLoop(o, sink, log.Named("producer"), newProduceMetrics(reg))}
-	p.loop.start()
-	return p, nil
+	return &Producer{loop: newProduceLoop(o, sink, log.Named("producer"), newProduceMetrics(reg))}, nil
 }
 
 // Produce implements forward.Producer.

@@ -74,6 +74,7 @@ func (l *produceLoop) judge(at *produceAttempt, err error, block *sarama.Produce
 	p := b.part
 	v := classifyAnswer(err, block)
 	if v.fate == fateWritten {
+		b.place(block)
 		l.written(p, b, now)
 	} else {
 		b.ambiguous = b.ambiguous || v.ambiguous
@@ -82,6 +83,18 @@ func (l *produceLoop) judge(at *produceAttempt, err error, block *sarama.Produce
 		}
 	}
 	l.carryOut(p, now)
+}
+
+// place notes where a batch was written, as far as the answer says.
+func (b *produceBatch) place(block *sarama.ProduceResponseBlock) {
+	b.offset = noOffset
+	if block == nil {
+		return
+	}
+	b.offset = block.Offset
+	if !block.Timestamp.IsZero() {
+		b.appendedMS = block.Timestamp.UnixMilli()
+	}
 }
 
 // failed takes the answer that counts. What is not the first of its window is sent again

@@ -51,6 +51,7 @@ type produceLoop struct {
 	codec     sarama.CompressionCodec
 	handshake time.Duration // for connecting
 	sink      forward.Sink
+	placed    func(*produceBatch) // before the acknowledgement of what is written; may be nil
 	log       *zap.Logger
 	metrics   *produceMetrics
 	inbox     *produceInbox
@@ -276,6 +277,9 @@ func (l *produceLoop) ack(records []delay.Outgoing, err *forward.Error, uncertai
 
 // settle ends a batch.
 func (l *produceLoop) settle(b *produceBatch, err *forward.Error, uncertain bool) {
+	if err == nil && l.placed != nil {
+		l.placed(b)
+	}
 	l.ack(b.records, err, uncertain)
 	l.bytes -= b.bytes
 	if err == nil {

@@ -115,14 +115,18 @@ type produceBatch struct {
 	seq       int32
 	sequenced bool
 
-	attempts  int  // unanswered
-	tries     int  // all attempts so far
-	out       bool // the latest of them counts and is unanswered
-	written   bool // waits in the window for those before it
-	corrupt   int  // answers that say so
-	ambiguous bool // may be in a log
-	settled   bool // the lane has heard
-	lingering bool // waits for company
+	attempts int  // unanswered
+	tries    int  // all attempts so far
+	out      bool // the latest of them counts and is unanswered
+	written  bool // waits in the window for those before it
+	// offset and appendedMS are where and, on a topic with LogAppendTime, when it was
+	// written.
+	offset     int64
+	appendedMS int64
+	corrupt    int  // answers that say so
+	ambiguous  bool // may be in a log
+	settled    bool // the lane has heard
+	lingering  bool // waits for company
 
 	// refused is what the records get when their turn comes; they are never sent.
 	refused *forward.Error
