@@ -78,6 +78,20 @@ func (p *Port) Send(target string, entries []bucket.Entry) int {
 	})
 }
 
+// Expect says that records for a target will be due soon. What has to be asked of the
+// cluster for them is then asked before the instant and not at it, when the processors may
+// have all hands full with a burst. It never waits, promises nothing, and may be called
+// any number of times.
+func (p *Port) Expect(target string) {
+	if p.closed || p.withdrawn {
+		return
+	}
+	at := p.f.boot()
+	p.f.mu.Lock()
+	defer p.f.mu.Unlock()
+	p.f.lane(target, p, at)
+}
+
 // SendDeadLetters does the same with entries whose messages carry a refusal.
 func (p *Port) SendDeadLetters(entries []bucket.Entry) int {
 	return p.send(entries, func(f *Forwarder, sizes []int64, at time.Duration) reservation {

@@ -35,6 +35,20 @@ func TestNothingEntersTheProducerBeforeTheTargetIsKnown(t *testing.T) {
 	})
 }
 
+func TestRecordsForAnExpectedTargetAreTakenAtOnce(t *testing.T) {
+	inBubble(t, Options{}, []string{"orders"}, func(w *world) {
+		p := w.open("a-delay", 3)
+		p.Expect("orders")
+		p.Expect("orders")
+		pass(time.Second)
+		require.Equal(t, 1, w.cluster.askedFor("orders"))
+		require.Equal(t, 10, p.Send("orders", entries(0, 10, 20)))
+		require.Equal(t, 1, w.cluster.askedFor("orders"))
+		p.Close()
+		p.Expect("orders")
+	})
+}
+
 func TestSentRecordIsWhatTheProtocolSays(t *testing.T) {
 	inBubble(t, Options{}, []string{"orders"}, func(w *world) {
 		o := w.owner("a-delay", 3)

@@ -137,7 +137,8 @@ func (p *Producer) Produce(topic string, records []delay.Outgoing) {
 }
 
 // Resolve implements forward.Producer. It also ends the time in which records for a
-// topic that was in trouble come back at once: whoever asks has seen the trouble.
+// topic that was in trouble come back at once: whoever asks has seen the trouble. And it
+// connects to the topic's leaders: whoever asks is going to send.
 func (p *Producer) Resolve(ctx context.Context, topic string) *forward.Error {
 	view, err := p.loop.locator.ask(ctx, topic)
 	if err != nil {
@@ -145,7 +146,10 @@ func (p *Producer) Resolve(ctx context.Context, topic string) *forward.Error {
 	}
 	// The view went into the inbox before we heard of it; this comes after it, and
 	// after everything that was produced before the question.
-	p.loop.inbox.post(func(time.Time) { p.loop.forgive(topic) })
+	p.loop.inbox.post(func(now time.Time) {
+		p.loop.forgive(topic)
+		p.loop.greet(topic, now)
+	})
 	return view.refusal()
 }
 

@@ -273,6 +273,42 @@ func TestResolveSaysWhatIsTheMatter(t *testing.T) {
 	require.Equal(t, forward.Transient, p.Resolve(ended, "there").Class)
 }
 
+func TestWhoAsksForATopicFindsItsLeadersConnected(t *testing.T) {
+	c := testkafka.Fake(t, kfake.NumBrokers(3), kfake.SeedTopics(6, "asked"))
+	for part := range int32(6) {
+		require.NoError(t, c.MoveTopicPartition("asked", part, part%2))
+	}
+	p, _ := testProducer(t, c, nil)
+	require.Nil(t, p.Resolve(t.Context(), "asked"))
+	connected := func() (n int) {
+		seen := make(chan int)
+		p.loop.inbox.post(func(time.Time) {
+			up := 0
+			for _, n := range p.loop.nodes {
+				if n.fast != nil && n.fast.up {
+					up++
+				}
+			}
+			seen <- up
+		})
+		return <-seen
+	}
+	require.Eventually(t, func() bool { return connected() == 2 }, 10*time.Second, time.Millisecond)
+	require.Nil(t, p.Resolve(t.Context(), "asked"))
+	require.Equal(t, 2, connected())
+}
+
+func TestABatchWithCompanyEnoughDoesNotLinger(t *testing.T) {
+	c := testkafka.Fake(t, kfake.SeedTopics(1, "company"))
+	p, acks := testProducer(t, c, func(o *ProducerOptions) { o.Linger = time.Hour })
+	require.Nil(t, p.Resolve(t.Context(), "company"))
+	r := outgoing("company", "k", 0)
+	p.Produce("company", []delay.Outgoing{r})
+	r.Value = make([]byte, companyBytes)
+	p.Produce("company", []delay.Outgoing{r})
+	acks.wait(t, 2, 10*time.Second)
+}
+
 func TestSmallBatchesWaitForCompanyAndFullOnesDoNot(t *testing.T) {
 	c := testkafka.Fake(t, kfake.SeedTopics(1, "company"))
 	requests := c.Fault(kfake.Fault{Keys: []kmsg.Key{produceKey}, Topic: "company", Observe: true, Count: -1})

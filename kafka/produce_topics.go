@@ -120,6 +120,20 @@ func (l *produceLoop) forgive(name string) {
 	}
 }
 
+// greet begins to connect to a topic's leaders, so that its first records need not wait
+// for that.
+func (l *produceLoop) greet(name string, now time.Time) {
+	t := l.topics[name]
+	if t == nil || l.closing {
+		return
+	}
+	for _, p := range t.parts {
+		if n := p.node; n != nil && n.fast == nil {
+			n.fast = l.connect(n, false, now)
+		}
+	}
+}
+
 // learn takes an answer about topics.
 func (l *produceLoop) learn(v targetsView, now time.Time) {
 	for id, addr := range v.nodes {
