@@ -205,23 +205,27 @@ func TestOneOversizeRecordFailsAlone(t *testing.T) {
 	require.Zero(t, counter(t, p.loop.metrics.resequenced))
 }
 
+// refuseRecords answers a request of one batch by naming some of its records.
+func refuseRecords(req *kmsg.ProduceRequest, records ...int32) *kmsg.ProduceResponse {
+	resp := req.ResponseKind().(*kmsg.ProduceResponse)
+	part := kmsg.NewProduceResponseTopicPartition()
+	part.ErrorCode = kerr.InvalidRecord.Code
+	for _, i := range records {
+		e := kmsg.NewProduceResponseTopicPartitionErrorRecord()
+		e.RelativeOffset = i
+		part.ErrorRecords = append(part.ErrorRecords, e)
+	}
+	topic := kmsg.NewProduceResponseTopic()
+	topic.Topic, topic.Partitions = req.Topics[0].Topic, []kmsg.ProduceResponseTopicPartition{part}
+	resp.Topics = append(resp.Topics, topic)
+	return resp
+}
+
 func TestRecordsThatTheBrokerNamesAreRefusedInTheirPlace(t *testing.T) {
 	const n = 40
 	c := testkafka.Fake(t, kfake.SeedTopics(1, "checked"))
 	c.ControlKey(produceKey, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
-		req := kreq.(*kmsg.ProduceRequest)
-		resp := req.ResponseKind().(*kmsg.ProduceResponse)
-		part := kmsg.NewProduceResponseTopicPartition()
-		part.ErrorCode = kerr.InvalidRecord.Code
-		for _, i := range []int32{0, 5, 6, n - 1} {
-			e := kmsg.NewProduceResponseTopicPartitionErrorRecord()
-			e.RelativeOffset = i
-			part.ErrorRecords = append(part.ErrorRecords, e)
-		}
-		topic := kmsg.NewProduceResponseTopic()
-		topic.Topic, topic.Partitions = "checked", []kmsg.ProduceResponseTopicPartition{part}
-		resp.Topics = append(resp.Topics, topic)
-		return resp, nil, true
+		return refuseRecords(kreq.(*kmsg.ProduceRequest), 0, 5, 6, n-1), nil, true
 	})
 	p, acks := testProducer(t, c, func(o *ProducerOptions) { o.Linger = 100 * time.Millisecond })
 	var records []delay.Outgoing

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/IBM/sarama"
+	"go.uber.org/zap"
 
 	"delay-scheduler/forward"
 )
@@ -43,7 +44,11 @@ func (i produceIdentity) next() (produceIdentity, bool) {
 // sending them again may duplicate them, which is counted.
 func (l *produceLoop) resequence(p *producePartition, err error) {
 	l.metrics.resequenced.Inc()
-	doubtful := p.window[0].ambiguous
+	first := p.window[0]
+	l.log.Info("a broker does not know our sequence, the partition goes on under another identity",
+		zap.String("topic", p.topic.name), zap.Int32("partition", p.index), zap.Int32("sequence", first.seq),
+		zap.Int16("epoch", first.id.epoch), zap.Bool("doubtful", first.ambiguous), zap.Error(err))
+	doubtful := first.ambiguous
 	for _, b := range p.window {
 		b.ambiguous = b.ambiguous && doubtful
 		if b.ambiguous {

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"flag"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -13,6 +14,9 @@ import (
 	"delay-scheduler/forward"
 	"delay-scheduler/internal/testkafka"
 )
+
+// randomSeed is the seed of a run that is to be had again.
+var randomSeed = flag.Uint64("kafka.seed", 0, "seed of the test with random faults; 0: another each time")
 
 // hurt does something to the cluster that passes by itself.
 func hurt(t *testing.T, c *testkafka.FakeCluster, rng *rand.Rand, topics []string) {
@@ -48,13 +52,14 @@ func hurt(t *testing.T, c *testkafka.FakeCluster, rng *rand.Rand, topics []strin
 
 // settleRound waits for the records from to to-1 of each topic, and sends again what
 // comes back until everything is written.
-func settleRound(t *testing.T, p *Producer, acks *ackLog, topics []string, from, to int) (back int) {
+func settleRound(t *testing.T, p *Producer, acks *ackLog, topics []string, from, to int, meanwhile func()) (back int) {
 	t.Helper()
 	const keys = 20
 	waiting := make(map[string][]int)
 	for _, topic := range topics {
 		produceNumbered(p, topic, from, to, keys)
 	}
+	meanwhile()
 	for expected := len(topics) * (to - from); expected > 0; {
 		got := acks.wait(t, expected, 60*time.Second)
 		require.Len(t, got, expected)
@@ -82,21 +87,29 @@ func settleRound(t *testing.T, p *Producer, acks *ackLog, topics []string, from,
 }
 
 func TestNothingIsLostDoubledOrReorderedUnderRandomFaults(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	const rounds, size = 60, 100
+	seed := *randomSeed
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("seed %d: to have it again, -kafka.seed=%[1]d", seed)
+	const rounds, size = 60, 300
 	rng := rand.New(rand.NewPCG(seed, 0))
 	topics := []string{"one", "two"}
 	c := testkafka.Fake(t, kfake.NumBrokers(3), kfake.SeedTopics(4, topics...))
 	p, acks := testProducer(t, c, func(o *ProducerOptions) {
-		o.MaxBatchRecords, o.RequestTimeout, o.Patience = 40, 300*time.Millisecond, 200*time.Millisecond
+		o.MaxBatchRecords, o.RequestTimeout, o.Patience = 5, 300*time.Millisecond, 200*time.Millisecond
 	})
 	back := 0
 	for round := range rounds {
-		for range rng.IntN(3) {
+		harm := rng.IntN(3)
+		for range harm {
 			hurt(t, c, rng, topics)
 		}
-		back += settleRound(t, p, acks, topics, round*size, (round+1)*size)
+		back += settleRound(t, p, acks, topics, round*size, (round+1)*size, func() {
+			if harm > 0 {
+				hurt(t, c, rng, topics) // with several batches of each partition under way
+			}
+		})
 	}
 	for node := range int32(3) {
 		c.Proxy(node).Resume()

@@ -179,8 +179,9 @@ func (l *produceLoop) empty(p *producePartition) {
 // unnumber takes back the numbers of the whole window, of which nothing may be
 // unanswered and the first is certainly in no log. So the others are in no log either.
 // But a request for one of them that was lost may still be waiting in the broker, which
-// would take it for the next as soon as the numbers came that far again; only another
-// identity keeps it out.
+// would take it for the next as soon as the numbers came that far again. Another producer
+// id keeps it out: under the old one nothing will ever lead up to it. (The next epoch
+// would do as well, but there are brokers that count epochs for all partitions at once.)
 func (l *produceLoop) unnumber(p *producePartition) {
 	if len(p.window) == 0 {
 		return
@@ -193,7 +194,7 @@ func (l *produceLoop) unnumber(p *producePartition) {
 	}
 	l.empty(p)
 	if doubtful {
-		l.reidentify(p, true)
+		l.reidentify(p, false)
 	}
 }
 
