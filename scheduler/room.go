@@ -65,7 +65,7 @@ func (p *partition) heed() {
 // settle charges the structures as they are now. What has grown already cannot be
 // refused: then reading stops until there is room again.
 func (p *partition) settle(now int64) {
-	taken := p.index.Bytes() + p.lateBytes()
+	taken := p.index.Bytes() + p.tracker.Bytes() + p.lateBytes()
 	if p.tracker.Pending() == 0 {
 		taken = 0
 	}
