@@ -30,7 +30,7 @@ configuration are wrong.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
 	})
-	root.AddCommand(newRun(), newDev(), newDemo(), newSend(), newExplain(), newOffsets(), newLeave(), newCheck(), newTopics(),
+	root.AddCommand(newRun(), newDev(), newDemo(), newSend(), newExplain(), newOffsets(), newLeave(), newCheck(), newTopics(), newBench(),
 		newHealth(), newConfig(), newVersion())
 	addCobras(root)
 	return root
