@@ -10,71 +10,30 @@ import (
 	"time"
 
 	"github.com/IBM/sarama"
-	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
 	"delay-scheduler/delay"
 	"delay-scheduler/kafka"
+	"delay-scheduler/measure"
 )
 
-// scan reads a topic from its start to its present end with the product's own fetcher.
-// Visit is called by one goroutine for each partition, and must not keep what it gets
-// unless it means to keep the whole response. Began is when the first fetch began.
+// scan reads a topic from its start to its present end: see measure.Scan.
 func (c *cluster) scan(ctx context.Context, topic string, visit func(partition int32, records []delay.Record) error) (began time.Time, err error) {
-	ends, err := c.admin.Bounds(ctx, topic)
-	if err != nil {
-		return began, err
-	}
-	f, err := kafka.NewFetcher(kafka.FetchOptions{Options: c.options()}, zap.NewNop(), nil)
-	if err != nil {
-		return began, err
-	}
-	defer f.Close()
-	g, ctx := errgroup.WithContext(ctx)
-	began = time.Now()
-	for partition, bounds := range ends {
-		if bounds.Start < bounds.Stable {
-			g.Go(func() error { return scanPartition(ctx, f, topic, partition, bounds, visit) })
-		}
-	}
-	if err := g.Wait(); err != nil {
-		return began, fmt.Errorf("read %s: %w", topic, err)
-	}
-	return began, nil
-}
-
-func scanPartition(ctx context.Context, f *kafka.Fetcher, topic string, partition int32, bounds kafka.Bounds, visit func(int32, []delay.Record) error) error {
-	stream := f.Open(topic, partition, bounds.Start)
-	defer stream.Close()
-	var trouble error // passes by itself, or is what there is to say at the end of ctx
-	for next := bounds.Start; next < bounds.Stable; {
-		select {
-		case batch := <-stream.Batches():
-			next, trouble = batch.Next, batch.Err
-			if len(batch.Records) == 0 {
-				continue
-			}
-			if err := visit(partition, batch.Records); err != nil {
-				return err
-			}
-		case <-ctx.Done():
-			return errors.Join(trouble, context.Cause(ctx))
-		}
-	}
-	return nil
+	return measure.Scan(ctx, c.admin, c.options(), topic, visit)
 }
 
 // appends are the broker's append times of a topic's records.
 type appends struct {
 	records     int
-	early       int   // before the instant
-	first, last int64 // epoch ms
+	early       int                // before the instant
+	first, last int64              // epoch ms
+	late        *measure.Histogram // ms after the instant
 }
 
 // appendsIn reads a target topic.
 func (c *cluster) appendsIn(ctx context.Context, topic string, instant int64) (appends, error) {
 	var mu sync.Mutex
-	var a appends
+	a := appends{late: measure.NewHistogram()}
 	_, err := c.scan(ctx, topic, func(_ int32, records []delay.Record) error {
 		mu.Lock()
 		defer mu.Unlock()
@@ -94,6 +53,7 @@ func (a *appends) add(at, instant int64) {
 		a.first, a.last = at, at
 	}
 	a.records++
+	a.late.Add(at - instant)
 	a.first, a.last = min(a.first, at), max(a.last, at)
 	if at < instant {
 		a.early++
@@ -229,7 +189,7 @@ func (w *libraryWriter) finish(context.Context) error {
 
 // ownWriter is the product's producer with nothing in front of it.
 type ownWriter struct {
-	*sender
+	*measure.Sender
 	to string
 }
 
@@ -244,7 +204,7 @@ func (w ownWriter) write(ctx context.Context, records []delay.Record) error {
 		r := &records[i]
 		out[i] = delay.Outgoing{Key: r.Key, Value: r.Value, Headers: r.Headers}
 	}
-	return w.send(ctx, w.to, out)
+	return w.Send(ctx, w.to, out)
 }
 
-func (w ownWriter) finish(ctx context.Context) error { return w.close(ctx) }
+func (w ownWriter) finish(ctx context.Context) error { return w.Close(ctx) }

@@ -63,9 +63,3 @@ func TestRecordOfSomebodyElseHasNoDueTime(t *testing.T) {
 		require.ErrorContains(t, err, "x/0 at offset 7 is none of ours")
 	}
 }
-
-func TestPayloadIsKeysValuesAndHeaders(t *testing.T) {
-	require.Equal(t, int64(1+2+3+4), payload([]delay.Outgoing{{
-		Key: []byte("k"), Value: []byte("vv"), Headers: []delay.Header{{Key: []byte("hhh"), Value: []byte("1234")}},
-	}}))
-}

@@ -24,25 +24,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"delay-scheduler/internal/testkafka"
 )
-
-// options are one run's.
-type options struct {
-	brokers      []string
-	bin          string
-	records      int
-	runs         int
-	rate         int
-	length, lead time.Duration
-	only         []string
-	write        string
-	profile      string
-	jsonOut      bool
-	strict       bool
-	args         []string // as given, for the report
-}
 
 // measurements are all there are, in the order in which they are made.
 var measurements = []struct {
@@ -50,10 +32,14 @@ var measurements = []struct {
 	run  func(*bench, context.Context) error
 }{
 	{"burst", (*bench).burst},
+	{"producer", (*bench).producers},
 	{"steady", (*bench).steady},
+	{"fast", (*bench).fast},
 	{"memory", (*bench).memory},
 	{"restart", (*bench).restart},
+	{"budget", (*bench).overBudget},
 	{"tls", (*bench).encrypted},
+	{"scattered", (*bench).scattered},
 }
 
 func measurementNames() []string {
@@ -66,7 +52,7 @@ func measurementNames() []string {
 
 // Exit codes.
 const (
-	exitMissed = 1 // with -strict: a must was missed
+	exitMissed = 1 // a must was missed that binds
 	exitFailed = 2 // something could not be measured
 )
 
@@ -75,55 +61,6 @@ func main() {
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
-}
-
-func parse(args []string, stderr io.Writer) (options, error) {
-	o := options{args: args}
-	var brokers, only string
-	f := flag.NewFlagSet("bench", flag.ContinueOnError)
-	f.SetOutput(stderr)
-	f.StringVar(&brokers, "brokers", os.Getenv(testkafka.EnvBrokers), "bootstrap brokers, comma separated; none: an Apache Kafka is started for the run")
-	f.StringVar(&o.bin, "bin", "", "scheduler binary; none: it is built")
-	f.IntVar(&o.records, "n", 1_000_000, "records of burst, memory and restart")
-	f.IntVar(&o.runs, "runs", 3, "how often each of burst, steady and restart is run")
-	f.IntVar(&o.rate, "rate", 5000, "records a second of steady")
-	f.DurationVar(&o.length, "for", 30*time.Second, "how long steady sends")
-	f.DurationVar(&o.lead, "lead", 0, "how long before its instant a burst begins to be written; 0: by -n")
-	f.StringVar(&only, "only", "", "comma separated: "+strings.Join(measurementNames(), ", ")+"; none: all")
-	f.StringVar(&o.write, "write", "", "file that gets the report (docs/benchmarks.md)")
-	f.StringVar(&o.profile, "profile", "", "directory that gets CPU and heap profiles of the scheduler")
-	f.BoolVar(&o.jsonOut, "json", false, "print the report as JSON instead of a table")
-	f.BoolVar(&o.strict, "strict", false, "exit with 1 when a must is missed")
-	if err := f.Parse(args); err != nil {
-		return o, err
-	}
-	o.brokers, o.only = list(brokers), list(only)
-	return o, o.validate(f.Args())
-}
-
-// list splits what commas separate.
-func list(s string) []string {
-	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })
-}
-
-func (o *options) validate(rest []string) error {
-	var errs []error
-	if len(rest) > 0 {
-		errs = append(errs, fmt.Errorf("%q is no flag", rest[0]))
-	}
-	for _, name := range o.only {
-		if !slices.Contains(measurementNames(), name) {
-			errs = append(errs, fmt.Errorf("-only: there is no measurement %q, only %s", name, strings.Join(measurementNames(), ", ")))
-		}
-	}
-	if o.records < 1 || o.runs < 1 || o.rate < 1 || o.length < time.Second {
-		errs = append(errs, errors.New("-n, -runs and -rate have to be at least 1, -for at least 1s"))
-	}
-	if o.lead == 0 {
-		// A busy machine writes and reads some 40,000 a second.
-		o.lead = 10*time.Second + time.Duration(o.records)*time.Second/40_000
-	}
-	return errors.Join(errs...)
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -135,7 +72,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "bench:", err)
 		return exitFailed
 	}
-	r, err := measure(ctx, o, stderr)
+	r, err := all(ctx, o, stderr)
 	if r != nil && len(r.Figures) > 0 {
 		err = errors.Join(err, output(r, o, stdout, err == nil))
 	}
@@ -143,7 +80,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case err != nil:
 		fmt.Fprintln(stderr, "bench:", err)
 		return exitFailed
-	case o.strict && r.missed():
+	case r.missed():
 		return exitMissed
 	}
 	return 0
@@ -155,7 +92,7 @@ func output(r *report, o options, stdout io.Writer, whole bool) error {
 	if o.jsonOut {
 		printed = r.json
 	}
-	if err := printed(stdout); err != nil || o.write == "" || !whole {
+	if err := printed(stdout); err != nil || o.write == "" || !whole || o.partial() {
 		return err
 	}
 	if err := os.WriteFile(o.write, []byte(r.markdown()), 0o644); err != nil {
@@ -178,9 +115,9 @@ func (b *bench) say(format string, args ...any) {
 	fmt.Fprintf(b.stderr, "%s "+format+"\n", append([]any{time.Now().Format("15:04:05")}, args...)...)
 }
 
-// measure sets everything up, makes the measurements and clears away. The report has
+// all sets everything up, makes the measurements and clears away. The report has
 // what could be measured, also when there is an error.
-func measure(ctx context.Context, o options, stderr io.Writer) (r *report, err error) {
+func all(ctx context.Context, o options, stderr io.Writer) (r *report, err error) {
 	b := &bench{o: o, stderr: stderr}
 	// The load average is to show what else went on, so it is read before our own work.
 	machine := describeMachine(ctx)
@@ -200,7 +137,10 @@ func measure(ctx context.Context, o options, stderr io.Writer) (r *report, err e
 	defer func() { err = errors.Join(err, b.cluster.close()) }()
 	machine.Kafka = b.cluster.version
 	b.say("Kafka %s on %s", b.cluster.version, strings.Join(b.cluster.brokers, ","))
-	b.report = &report{Machine: machine, Command: strings.Join(append([]string{"go run ./bench"}, o.args...), " "), Records: o.records}
+	b.report = &report{Machine: machine, Command: strings.Join(append([]string{"go run ./bench"}, o.args...), " "), Records: o.records, Quick: o.quick}
+	if err := b.probeIdle(ctx); err != nil {
+		return nil, err
+	}
 	var errs []error
 	for _, m := range measurements {
 		if ctx.Err() != nil || (len(o.only) > 0 && !slices.Contains(o.only, m.name)) {
@@ -212,6 +152,7 @@ func measure(ctx context.Context, o options, stderr io.Writer) (r *report, err e
 			errs = append(errs, err)
 		}
 	}
+	b.report.bind()
 	return b.report, errors.Join(append(errs, context.Cause(ctx))...)
 }
 

@@ -21,12 +21,25 @@ func TestFlagsHaveTheDefaultsOfASeriousRun(t *testing.T) {
 
 	require.NoError(t, err)
 	require.Equal(t, 1_000_000, o.records)
-	require.Equal(t, 3, o.runs)
-	require.Equal(t, 5000, o.rate)
-	require.Equal(t, 30*time.Second, o.length)
+	require.Equal(t, []int{10_000_000, 5_000_000}, []int{o.far, o.large})
+	require.Equal(t, []int{3, 1}, []int{o.cheap(), o.long()})
+	require.Equal(t, []int{10_000, 50_000}, []int{o.rate, o.fastRate})
+	require.Equal(t, []time.Duration{time.Minute, time.Second, time.Minute}, []time.Duration{o.length, o.leastDelay, o.mostDelay})
+	require.Equal(t, 1500*time.Second, o.span)
+	require.Equal(t, 10*time.Second, o.settle)
 	require.Equal(t, 35*time.Second, o.lead)
 	require.Empty(t, o.brokers)
 	require.Empty(t, o.only)
+}
+
+func TestQuickRunIsSmallExceptWhereItIsToldOtherwise(t *testing.T) {
+	o, err := parse([]string{"-quick", "-far", "123456"}, io.Discard)
+
+	require.NoError(t, err)
+	require.Equal(t, []int{20_000, 123_456, 10_000}, []int{o.records, o.far, o.large})
+	require.Equal(t, []int{1, 1}, []int{o.cheap(), o.long()})
+	require.Less(t, o.mostDelay+o.length+o.span+o.settle+o.idle+o.probe, 30*time.Second)
+	require.True(t, o.partial())
 }
 
 func TestListsAreSplitAtCommas(t *testing.T) {
@@ -40,11 +53,13 @@ func TestListsAreSplitAtCommas(t *testing.T) {
 func TestEveryMistakeInTheFlagsIsNamed(t *testing.T) {
 	var stderr bytes.Buffer
 
-	code := run(t.Context(), []string{"-only", "burst,bust", "-n", "0", "more"}, io.Discard, &stderr)
+	code := run(t.Context(), []string{"-only", "burst,bust", "-n", "0", "-far", "3", "-runs", "-1", "-least-delay", "2m", "more"}, io.Discard, &stderr)
 
 	require.Equal(t, exitFailed, code)
-	require.Contains(t, stderr.String(), `no measurement "bust", only burst, steady, memory, restart`)
-	require.Contains(t, stderr.String(), "at least 1")
+	require.Contains(t, stderr.String(), `no measurement "bust", only burst, producer, steady, fast, memory, restart`)
+	for _, want := range []string{"-n, -large", "-far has to be at least 10", "-runs is -1", "-least-delay is 2m0s and -most-delay 1m0s"} {
+		require.Contains(t, stderr.String(), want)
+	}
 	require.Contains(t, stderr.String(), `"more" is no flag`)
 }
 

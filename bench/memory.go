@@ -7,13 +7,8 @@ import (
 	"time"
 )
 
-const (
-	// farAhead is when records are due that are to stay pending.
-	farAhead = 24 * time.Hour
-	// settle is how long a process is left alone before its memory is read, so that
-	// what is measured is the state and not the reading.
-	settle = 10 * time.Second
-)
+// farAhead is when records are due that are to stay pending.
+const farAhead = 24 * time.Hour
 
 // memory compares what a process takes with all records pending and with none.
 func (b *bench) memory(ctx context.Context) (err error) {
@@ -36,11 +31,11 @@ func (b *bench) memory(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	st, err := b.pendingAll(ctx, p)
+	st, err := b.pendingAll(ctx, p, b.o.records)
 	if err != nil {
 		return err
 	}
-	if err := pause(ctx, settle); err != nil {
+	if err := pause(ctx, b.o.settle); err != nil {
 		return err
 	}
 	all, err := usageOf(p.cmd.Process.Pid)
@@ -59,13 +54,13 @@ func (b *bench) loadFar(ctx context.Context, source, target string) (bytes int64
 	return b.load(ctx, source, b.o.records, recipe{target: target, due: time.Now().Add(farAhead).UnixMilli})
 }
 
-// pendingAll waits until the process holds every record.
-func (b *bench) pendingAll(ctx context.Context, p *process) (last status, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience(b.o.records))
+// pendingAll waits until the process holds n records.
+func (b *bench) pendingAll(ctx context.Context, p *process, n int) (last status, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience(n))
 	defer cancel()
 	return last, p.await(ctx, "the records to be pending", func(s status) bool {
 		last = s
-		return s.pending() == b.o.records
+		return s.pending() == n
 	})
 }
 
@@ -75,13 +70,13 @@ func (b *bench) reportMemory(none, all usage, bytes, charged int64) {
 	each := float64(all.resident-none.resident) / n
 	b.say("  resident %d MiB with none, %d MiB with all, %d MiB at most", none.resident/mib, all.resident/mib, all.peak/mib)
 	b.report.add(figure{
-		Name: "memory, resident for a pending record", Value: each, Unit: "B",
+		Name: "memory: resident for a pending record with its payload", Value: each, Unit: "B",
 		Text: fmt.Sprintf("%.0f B (its own bytes: %.0f, charged to the budget: %.0f)", each, float64(bytes)/n, float64(charged)/n),
 		Note: "Resident memory with all records pending less that with none, for each record, 10 s after the last was read. " +
 			"Its own bytes are key, value and headers. Go's collector lets garbage grow to as much as there is live, so resident memory can be twice what is charged.",
 	})
 	b.report.add(figure{
-		Name: "memory, most at any moment", Value: float64(all.peak) / mib, Unit: "MiB",
+		Name: "memory: most at any moment", Value: float64(all.peak) / mib, Unit: "MiB",
 		Text: fmt.Sprintf("%d MiB (%d MiB with none pending, budget %s)", all.peak/mib, none.resident/mib, budget),
 		Note: "The peak of resident memory while the records were read, beside that of the idle process.",
 	})

@@ -44,6 +44,7 @@ type process struct {
 	brokers  []string
 	ca       string // of the brokers' certificates; "": no TLS
 	source   string
+	budget   string // memory.budget
 	listen   string
 	cmd      *exec.Cmd
 	done     chan struct{} // closed when it has ended
@@ -55,12 +56,23 @@ func (b *bench) start(ctx context.Context, source string) (*process, error) {
 	return b.startOver(ctx, source, "")
 }
 
+// startWithin is start with another memory.budget.
+func (b *bench) startWithin(ctx context.Context, source, budget string) (*process, error) {
+	return b.begin(ctx, &process{brokers: b.cluster.brokers, source: source, budget: budget})
+}
+
 // startOver is start with every connection over TLS, if there is an authority's file.
 func (b *bench) startOver(ctx context.Context, source, ca string) (*process, error) {
-	p := &process{bin: b.o.bin, dir: b.dir, name: source, brokers: b.cluster.brokers, ca: ca, source: source}
+	p := &process{brokers: b.cluster.brokers, ca: ca, source: source, budget: budget}
 	if ca != "" {
 		p.brokers = b.cluster.server.ListenerAddrs(secure)
 	}
+	return b.begin(ctx, p)
+}
+
+// begin starts a process and waits until it has all partitions.
+func (b *bench) begin(ctx context.Context, p *process) (*process, error) {
+	p.bin, p.dir, p.name = b.o.bin, b.dir, p.source
 	if err := p.start(ctx); err != nil {
 		return nil, err
 	}
@@ -88,7 +100,8 @@ func (p *process) start(ctx context.Context) error {
 		return fmt.Errorf("open the scheduler's log: %w", err)
 	}
 	defer func() { _ = out.Close() }() // The process has its own.
-	cmd, done := exec.CommandContext(ctx, p.bin, "run", "-c", p.file("yaml")), make(chan struct{})
+	// A deadline is for getting it to run; who started it ends it.
+	cmd, done := exec.CommandContext(context.WithoutCancel(ctx), p.bin, "run", "-c", p.file("yaml")), make(chan struct{})
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start the scheduler: %w", err)
@@ -119,7 +132,7 @@ memory:
 http:
   listen: %q
   pprof: true
-`, strings.Join(p.brokers, `", "`), p.ca != "", p.ca, p.name, p.name, p.source, budget, p.listen)
+`, strings.Join(p.brokers, `", "`), p.ca != "", p.ca, p.name, p.name, p.source, p.budget, p.listen)
 	if err := os.WriteFile(p.file("yaml"), []byte(text), 0o600); err != nil {
 		return fmt.Errorf("configure the scheduler: %w", err)
 	}
@@ -157,6 +170,9 @@ type status struct {
 	} `json:"budget"`
 	Partitions []struct {
 		Pending int    `json:"pending"`
+		Far     int    `json:"far"`
+		Bytes   int64  `json:"bytes"`
+		Index   int64  `json:"index_bytes"` // of these
 		Fetch   string `json:"fetch"`
 	} `json:"partitions"`
 }
@@ -165,6 +181,22 @@ type status struct {
 func (s *status) pending() (n int) {
 	for i := range s.Partitions {
 		n += s.Partitions[i].Pending
+	}
+	return n
+}
+
+// far is how many of them have no payload in memory.
+func (s *status) far() (n int) {
+	for i := range s.Partitions {
+		n += s.Partitions[i].Far
+	}
+	return n
+}
+
+// payload is what the others take, in bytes.
+func (s *status) payload() (n int64) {
+	for i := range s.Partitions {
+		n += s.Partitions[i].Bytes - s.Partitions[i].Index
 	}
 	return n
 }

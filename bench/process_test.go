@@ -30,7 +30,7 @@ func TestStatusOfTheProductIsUnderstood(t *testing.T) {
 }
 
 func TestConfigurationIsValidAndSaysWhatTheReportSays(t *testing.T) {
-	p := process{dir: t.TempDir(), name: "bench-1-delay", source: "bench-1-delay", brokers: []string{"a:1", "b:2"}, listen: "127.0.0.1:1"}
+	p := process{dir: t.TempDir(), name: "bench-1-delay", source: "bench-1-delay", brokers: []string{"a:1", "b:2"}, budget: budget, listen: "127.0.0.1:1"}
 	require.NoError(t, writeConfig(&p))
 
 	c, err := config.Load(p.file("yaml"), nil)

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"delay-scheduler/measure"
 )
 
 func TestPercentileIsAValueThatWasMeasured(t *testing.T) {
@@ -44,19 +46,13 @@ func TestSpreadOfNothingIsZero(t *testing.T) {
 	require.Equal(t, spread[int64]{P50: 2, P99: 3, Max: 3}, spreadOf([]int64{3, 2, 1}))
 }
 
-func TestSteadyRunWithTheLowestP99IsTheBest(t *testing.T) {
-	runs := []steadyRun{
-		{late: spread[int64]{P50: 1, P99: 30}}, {late: spread[int64]{P50: 9, P99: 20}}, {late: spread[int64]{P50: 2, P99: 25}},
-	}
-	require.Equal(t, int64(9), best(runs).late.P50)
-}
-
 func TestAppendsCountWhatCameBeforeTheInstant(t *testing.T) {
-	var a appends
+	a := appends{late: measure.NewHistogram()}
 	for _, at := range []int64{1005, 999, 1000, 1200} {
 		a.add(at, 1000)
 	}
-	require.Equal(t, appends{records: 4, early: 1, first: 999, last: 1200}, a)
+	require.Equal(t, []int64{4, 1, 999, 1200}, []int64{int64(a.records), int64(a.early), a.first, a.last})
+	require.Equal(t, int64(200), a.late.Percentile(99))
 }
 
 func TestRatesAreOfTheTimeToTheLastAppend(t *testing.T) {
