@@ -53,7 +53,7 @@ func Measure(ctx, hurry context.Context, c *config.Config, o MeasureOptions, log
 	if r.Memory.Most > 0 {
 		r.Memory.Of = of
 	}
-	if cause := context.Cause(ctx); err != nil && errors.Is(err, errSelfEnded) {
+	if cause := context.Cause(ctx); errors.Is(cause, errSelfEnded) && !errors.Is(err, errSelfEnded) {
 		err = errors.Join(cause, err)
 	}
 	return r, err

@@ -22,7 +22,7 @@ const (
 func (r *run) wake(ctx context.Context, s *Sender) error {
 	now := time.Now().UnixMilli()
 	var records []delay.Outgoing
-	for n := range wakeEach * int(r.Partitions) * len(r.Topics.Targets) {
+	for n := range max(wakeEach*int(r.Partitions), len(r.Topics.Targets)) {
 		m := mark{number: warmUp + uint64(n), due: now, sent: now}
 		records = append(records, makeRecord(m, []byte(r.target(n)), r.ValueBytes))
 	}
