@@ -67,7 +67,8 @@ func TestSourceOfTheOwnSchedulerIsReadByNoOther(t *testing.T) {
 
 	r := requireOK(t, scheduler(t, "bench", "--self", "--brokers", brokers, "--count", "100", "--rate", "1000", "--delay", "200ms", "--yes", "-o", "json"))
 
-	require.Empty(t, parse[measure.Result](t, r).Broken())
+	result := parse[measure.Result](t, r)
+	require.Empty(t, result.Broken())
 }
 
 func TestBenchAsksBeforeItMakesTopics(t *testing.T) {
