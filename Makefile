@@ -110,7 +110,7 @@ fuzz: ## Run every fuzz target for FUZZTIME
 	done
 
 .PHONY: bench
-bench: ## Measure speed and memory on Apache Kafka, write docs/benchmarks.md (BENCH="-only burst")
+bench: ## Measure against must and aim on Apache Kafka, 45 minutes, write docs/benchmarks.md (BENCH=-quick)
 	$(GO) run ./bench -write docs/benchmarks.md $(BENCH)
 
 .PHONY: bench-micro

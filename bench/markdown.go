@@ -33,13 +33,11 @@ figures lie.
 | figure | value | must | aim | |
 |---|---|---|---|---|
 `, "`make bench`", m.Cores, m.CPU, m.Memory, m.Load, m.Kafka, m.Go, m.Commit, m.Date, "`"+r.Command+"`", r.Records, keyBytes, valueBytes, partitions)
-	for i := range r.Figures {
-		f := &r.Figures[i]
+	for _, f := range r.ordered() {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", f.Name, f.Text, f.Must, f.Aim, f.verdict())
 	}
 	fmt.Fprintf(&b, "\n%s\n\n%s\n\n## What they are\n\n", r.binding(), strings.TrimSpace(notes))
-	for i := range r.Figures {
-		f := &r.Figures[i]
+	for _, f := range r.ordered() {
 		fmt.Fprintf(&b, "- **%s.** %s%s\n", f.Name, f.Note, f.single())
 	}
 	return b.String()

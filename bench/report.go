@@ -102,13 +102,29 @@ func (r *report) title() string {
 		r.Records, r.Machine.Kafka, r.Machine.Cores, r.Machine.CPU, r.Machine.Memory, r.Machine.Load, r.Machine.Go, r.Machine.Commit)
 }
 
+// ordered are the figures as they are printed: those with a must first, then promises
+// that are kept by not happening, then what else was measured.
+func (r *report) ordered() (all []*figure) {
+	for _, of := range []func(*figure) bool{
+		func(f *figure) bool { return f.Held != nil && !f.Always },
+		func(f *figure) bool { return f.Always },
+		func(f *figure) bool { return f.Held == nil },
+	} {
+		for i := range r.Figures {
+			if of(&r.Figures[i]) {
+				all = append(all, &r.Figures[i])
+			}
+		}
+	}
+	return all
+}
+
 // table is the report for a terminal.
 func (r *report) table(w io.Writer) error {
 	fmt.Fprintf(w, "\n%s\n\n", r.title())
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "figure\tvalue\tmust\taim\t")
-	for i := range r.Figures {
-		f := &r.Figures[i]
+	for _, f := range r.ordered() {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", f.Name, f.Text, f.Must, f.Aim, f.verdict())
 	}
 	if err := t.Flush(); err != nil {

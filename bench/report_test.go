@@ -40,8 +40,8 @@ func TestTableSaysWhatHeld(t *testing.T) {
 	require.Equal(t, []string{
 		"figure        value                       must    aim",
 		"burst         0.75 (300/s against 400/s)  >= 0.5  >= 0.9  held",
-		"first append  3 ms",
 		"early         2                           0               MISSED",
+		"first append  3 ms",
 		"",
 		"A plain copy does 500000/s, the idle probe p50 1, p99 2 ms. All figures bind.",
 	}, trimmed(lines[2:]))

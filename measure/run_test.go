@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -150,10 +151,8 @@ func requireNoTopicsOf(t *testing.T, o Options) {
 		all, err := admin.Topics(t.Context())
 		require.NoError(t, err)
 		for _, topic := range all {
-			for _, name := range o.Topics.All() {
-				if topic.Name == name {
-					return false
-				}
+			if slices.Contains(o.Topics.All(), topic.Name) {
+				return false
 			}
 		}
 		return true
@@ -193,20 +192,20 @@ func TestRunMeasuresAndLeavesNothingBehind(t *testing.T) {
 func TestEveryBrokenPromiseIsFound(t *testing.T) {
 	b := testkafka.Fake(t)
 	for name, c := range map[string]struct {
-		toy   toy
+		toy   *toy
 		count func(Result) int
 	}{
-		"lost": {toy{copies: func(n uint64) int { return min(int(n)%100, 1) }}, func(r Result) int { return r.Lost }},
-		"twice": {toy{copies: func(n uint64) int {
+		"lost": {&toy{copies: func(n uint64) int { return min(int(n)%100, 1) }}, func(r Result) int { return r.Lost }},
+		"twice": {&toy{copies: func(n uint64) int {
 			if n%100 == 0 {
 				return 2
 			}
 			return 1
 		}}, func(r Result) int { return r.Duplicates }},
-		"early": {toy{early: 20 * time.Millisecond}, func(r Result) int { return min(r.Early, 3) }},
+		"early": {&toy{early: 20 * time.Millisecond}, func(r Result) int { return min(r.Early, 3) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := Run(t.Context(), t.Context(), small(b, &c.toy))
+			r, err := Run(t.Context(), t.Context(), small(b, c.toy))
 			require.NoError(t, err)
 			require.Equal(t, 3, c.count(r), "%+v", r)
 			require.NotEmpty(t, r.Broken())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -49,8 +50,8 @@ func (t Topics) create(ctx, hurry context.Context, admin *kafka.Admin, partition
 	var made []string
 	remove = func() error {
 		var errs []error
-		for i := len(made) - 1; i >= 0; i-- {
-			errs = append(errs, deleteTopic(hurry, admin, made[i]))
+		for _, name := range slices.Backward(made) {
+			errs = append(errs, deleteTopic(hurry, admin, name))
 		}
 		return errors.Join(errs...)
 	}
