@@ -27,6 +27,7 @@ func TestSecuredCluster(t *testing.T) {
 	t.Run("what is wrong with a port is said", func(t *testing.T) { wrongPorts(t, b) })
 	t.Run("the printed access is sufficient and necessary", func(t *testing.T) { printedAccess(t, b) })
 	t.Run("the page about operations leads from nothing to a delivered record", func(t *testing.T) { followsThePage(t, b) })
+	t.Run("a measurement needs what the page says", func(t *testing.T) { measures(t, b) })
 	t.Run("a missing permission is said and can be granted", func(t *testing.T) { permissions(t, b) })
 }
 
