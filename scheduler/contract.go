@@ -124,6 +124,9 @@ type Port interface {
 	Send(target string, entries []bucket.Entry) int
 	// SendDeadLetters does the same with entries that carry a refusal.
 	SendDeadLetters(entries []bucket.Entry) int
+	// Expect says that records for a target are due soon, so that what has to be asked of
+	// the cluster for them is asked before. It may be called any number of times.
+	Expect(target string)
 	// Drain reports what has ended since the last call.
 	Drain(func(e bucket.Entry, o delay.Outcome))
 	// Ready has capacity 1 and is signalled on results and on room.

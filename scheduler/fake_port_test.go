@@ -26,7 +26,9 @@ type fakeOut struct {
 	bounce map[string]int  // gives back that many records
 	silent bool            // never acknowledges
 	sent   []sent
-	ports  []*fakePort
+	// expected are the announcements of targets.
+	expected []sent
+	ports    []*fakePort
 }
 
 func newFakeOut(c *fakeClock) *fakeOut {
@@ -126,6 +128,11 @@ func (p *fakePort) end(entries []bucket.Entry, o delay.Outcome) {
 		}
 	}
 	p.signal()
+}
+
+// Expect implements Port.
+func (p *fakePort) Expect(target string) {
+	p.out.set(func() { p.out.expected = append(p.out.expected, sent{target: target, at: p.out.clock.wall()}) })
 }
 
 func (p *fakePort) signal() {

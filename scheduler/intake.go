@@ -182,6 +182,7 @@ func (p *partition) index1(rec *delay.Record, wall time.Time) {
 	}
 	p.checkTimestamp(rec, wall)
 	l.pending++
+	l.soonest = min(l.soonest, due)
 	e := bucket.Entry{Due: due, Offset: rec.Offset, Lane: l.id}
 	if !p.index.Near(e.Key()) {
 		p.index.Add(e)

@@ -11,6 +11,20 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+func TestTargetIsLookedUpBeforeItsFirstRecordIsDue(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *workbench) {
+		at := time.Now().Add(time.Minute)
+		w.topic.addDue("a", at.UnixMilli())
+		w.topic.addDue("a", at.Add(time.Hour).UnixMilli())
+		w.start()
+		w.after(2 * time.Minute)
+		require.Len(t, w.out.expected, 1)
+		ahead := at.Sub(w.out.expected[0].at)
+		require.Positive(t, ahead)
+		require.LessOrEqual(t, ahead, expectWithin)
+	})
+}
+
 func TestRecordLeavesAtItsMillisecond(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *workbench) {
 		w.start()

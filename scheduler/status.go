@@ -76,6 +76,9 @@ func (p *partition) publish(wall time.Time, boot time.Duration) {
 	}
 	p.shown = boot
 	now := wall.UnixMilli()
+	if p.phase == running {
+		p.lanes.expected(now, expectWithin, p.port.Expect)
+	}
 	st := &PartitionStatus{
 		Topic: p.claim.Topic, Partition: p.claim.Partition, Phase: p.phase.String(),
 		Pending: p.tracker.Pending(), Bytes: p.account.Used(), InFlight: p.port.InFlight(),

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -18,6 +19,7 @@ type lane struct {
 	id       uint32
 	hash     uint64 // the completed set's name for the target
 	pending  int
+	soonest  int64 // the least due time, in epoch ms, of what was taken in since the target was last expected
 	inFlight int
 	queued   bool // among the partition's waiters
 
@@ -121,6 +123,13 @@ func (l *lane) oldest() (int64, bool) {
 	return 0, false
 }
 
+const (
+	// expectWithin is how long before its first record is due a target is looked up.
+	expectWithin = 5 * time.Second
+	// expectMost is the number of targets beyond which none is.
+	expectMost = 1024
+)
+
 // laneTable numbers a partition's targets. A number is reused once nothing is
 // pending for its target, so a producer that invents names cannot make it grow
 // beyond what is pending.
@@ -136,7 +145,7 @@ func (t *laneTable) get(name laneName) *lane {
 	if l, ok := t.byName[name]; ok {
 		return l
 	}
-	l := &lane{laneName: name, hash: offset.LaneOf(name.target)}
+	l := &lane{laneName: name, hash: offset.LaneOf(name.target), soonest: math.MaxInt64}
 	if name.released {
 		l.hash = offset.HeldLane
 	}
@@ -149,6 +158,23 @@ func (t *laneTable) get(name laneName) *lane {
 	}
 	t.byName[name] = l
 	return l
+}
+
+// expected calls for each target that will be needed within a time from now. With very
+// many targets it does nothing: there is no use in asking for them all.
+func (t *laneTable) expected(now int64, within time.Duration, call func(target string)) {
+	if len(t.byID) > expectMost {
+		return
+	}
+	for _, l := range t.byID {
+		if l == nil || l.dead || l.soonest > now+within.Milliseconds() {
+			continue
+		}
+		if l.soonest > now {
+			call(l.target)
+		}
+		l.soonest = math.MaxInt64
+	}
 }
 
 // done counts a record of the lane as over and forgets the lane with its last one.
