@@ -1,9 +1,12 @@
 package main
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,13 +14,39 @@ import (
 	"delay-scheduler/internal/testkafka"
 )
 
+// built are the builds of the product, by their tags, each made once.
+var built struct {
+	sync.Mutex // protects paths, and makes one test build while the others wait
+	dir        string
+	paths      map[string]string
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if built.dir != "" {
+		_ = os.RemoveAll(built.dir)
+	}
+	os.Exit(code)
+}
+
 // scheduler builds the product; tags choose a build with deliberate faults.
 func scheduler(t *testing.T, tags string) string {
 	t.Helper()
-	bin := filepath.Join(t.TempDir(), "scheduler")
-	out, err := exec.Command("go", "build", "-tags", tags, "-o", bin, "delay-scheduler/cmd/scheduler").CombinedOutput()
+	built.Lock()
+	defer built.Unlock()
+	if path := built.paths[tags]; path != "" {
+		return path
+	}
+	if built.dir == "" {
+		dir, err := os.MkdirTemp("", "delay-scheduler-checker-") //nolint:usetesting // it serves all tests and is removed by TestMain
+		require.NoError(t, err)
+		built.dir, built.paths = dir, make(map[string]string)
+	}
+	path := filepath.Join(built.dir, "scheduler-"+tags)
+	out, err := exec.Command("go", "build", "-tags", tags, "-o", path, "delay-scheduler/cmd/scheduler").CombinedOutput()
 	require.NoError(t, err, string(out))
-	return bin
+	built.paths[tags] = path
+	return path
 }
 
 func onRealBroker(t *testing.T, tags string, args ...string) Verdict {
@@ -33,12 +62,25 @@ func onRealBroker(t *testing.T, tags string, args ...string) Verdict {
 // Two hundred thousand records, two processes, five crashes and five stops: nothing
 // lost, nothing early, and twice only what a crash allows.
 func TestNothingIsLostEarlyOrTwiceThroughKillsAndStops(t *testing.T) {
+	t.Parallel()
 	v := onRealBroker(t, "", "-n", "200000", "-delay", "30s", "-parts", "12", "-targets", "4", "-procs", "2", "-kill", "5", "-term", "5")
 	require.True(t, v.Kept(), v)
 	require.Equal(t, 200000, v.Delivered)
 }
 
+// The same where memory holds a fifth of what is pending, so that the payloads of most
+// records are given up and read again, in an order of due times that has nothing to do
+// with that of the log.
+func TestNothingIsLostEarlyOrTwiceWhereMemoryHoldsAFifthOfWhatIsPending(t *testing.T) {
+	t.Parallel()
+	v := onRealBroker(t, "", "-n", "150000", "-size", "1000", "-delay", "25s", "-parts", "12", "-targets", "4", "-procs", "2", "-kill", "4", "-term", "2",
+		"-config", `memory:\n  budget: 32MiB\n  max_in_flight: 8MiB`, "-rss", strconv.Itoa(32+2*8+128), "-used", "delay_scheduler_recalled_records_total")
+	require.True(t, v.Kept(), v)
+	require.Equal(t, 150000, v.Delivered)
+}
+
 func TestNothingIsTwiceAfterStops(t *testing.T) {
+	t.Parallel()
 	v := onRealBroker(t, "", "-n", "40000", "-delay", "12s", "-term", "4")
 	require.True(t, v.Kept(), v)
 	require.Zero(t, v.Allowed+v.Forbidden)
@@ -46,6 +88,7 @@ func TestNothingIsTwiceAfterStops(t *testing.T) {
 
 // The checker itself is proven by builds that do what it has to catch.
 func TestDeliberateFaultsAreCaught(t *testing.T) {
+	t.Parallel()
 	testkafka.Need(t)
 	faults := map[string]struct {
 		args   []string
@@ -58,8 +101,8 @@ func TestDeliberateFaultsAreCaught(t *testing.T) {
 	}
 	for name, f := range faults {
 		t.Run(name, func(t *testing.T) {
-			t.Setenv("SCHEDULER_FAULT", name)
-			args := append([]string{"-n", "20000", "-delay", "6s", "-procs", "2", "-grace", "8s"}, f.args...)
+			t.Parallel()
+			args := append([]string{"-fault", name, "-n", "20000", "-delay", "6s", "-procs", "2", "-grace", "8s"}, f.args...)
 			v := onRealBroker(t, "fault", args...)
 			require.NotZero(t, f.caught(v), "the fault was not seen: %v", v)
 		})

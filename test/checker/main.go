@@ -4,7 +4,7 @@
 //
 // It knows the product only as BIN run -c FILE, its configuration keys and the message
 // protocol, reads and writes with a client of its own, and judges by the broker's
-// append times. It is proven by builds with deliberate faults (see checker_test.go).
+// append times. It is proven by builds with deliberate faults (see e2e_test.go).
 package main
 
 import (
@@ -31,6 +31,9 @@ type options struct {
 	extra                 string
 	static                bool
 	jsonOut               bool
+	fault                 string // for a build with deliberate faults
+	resident              int    // MiB that a process may have; 0: not judged
+	used                  string // a counter that has to have counted
 }
 
 func parse(args []string) (options, error) {
@@ -54,6 +57,9 @@ func parse(args []string) (options, error) {
 	f.DurationVar(&o.pause, "pause", 0, "how long a stopped process stays away")
 	f.StringVar(&o.extra, "config", "", "YAML appended to the configuration")
 	f.BoolVar(&o.static, "static", true, "give each process a group.instance_id")
+	f.StringVar(&o.fault, "fault", "", "SCHEDULER_FAULT of a scheduler built with -tags fault")
+	f.IntVar(&o.resident, "rss", 0, "MiB that a process may have resident, 0: as many as it likes (Linux)")
+	f.StringVar(&o.used, "used", "", "a counter of /metrics that has to be above 0 in the end, such as that of a part that the run is about")
 	f.BoolVar(&o.jsonOut, "json", false, "print the verdict as JSON")
 	if err := f.Parse(args); err != nil {
 		return o, err

@@ -24,6 +24,7 @@ type process struct {
 	listen string
 	cmd    *exec.Cmd
 	done   chan error
+	seen   sight // of all that ran in this place
 }
 
 func (p *process) start() error {
@@ -45,6 +46,7 @@ func (p *process) start() error {
 	}
 	defer func() { _ = out.Close() }() // the process has its own
 	p.cmd = exec.Command(p.o.bin, "run", "-c", file)
+	p.cmd.Env = append(os.Environ(), "SCHEDULER_FAULT="+p.o.fault)
 	p.cmd.Stdout, p.cmd.Stderr = out, out
 	if err := p.cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", p.o.bin, err)
@@ -74,6 +76,7 @@ func (p *process) config() string {
 // end signals the process and waits for it; ok is false when it did not end well
 // after a SIGTERM.
 func (p *process) end(sig syscall.Signal) (ok bool) {
+	p.seen.look(p)
 	_ = p.cmd.Process.Signal(sig) // it may have ended already; then Wait says so
 	select {
 	case err := <-p.done:

@@ -84,12 +84,27 @@ func check(ctx context.Context, o options) (Verdict, error) {
 			v.fault(&v.Exits, "process %d did not end well, see %s", p.index, r.o.dir)
 		}
 	}
+	r.weigh(&v)
 	if err == nil && v.Kept() {
 		err = os.RemoveAll(r.o.dir)
 	} else {
 		fmt.Fprintln(os.Stderr, "logs are in", r.o.dir)
 	}
 	return v, err
+}
+
+// weigh judges what was seen of the processes.
+func (r *run) weigh(v *Verdict) {
+	for _, p := range r.procs {
+		v.ResidentMiB = max(v.ResidentMiB, int(p.seen.resident>>20))
+		v.Used += p.seen.used
+	}
+	if r.o.resident > 0 && v.ResidentMiB > r.o.resident {
+		v.fault(&v.Fat, "a process had %d MiB resident, %d are allowed", v.ResidentMiB, r.o.resident)
+	}
+	if r.o.used != "" && v.Used == 0 {
+		v.fault(&v.Unused, "%s has counted nothing", r.o.used)
+	}
 }
 
 func (r *run) carryOut(ctx context.Context) (Verdict, error) {

@@ -54,17 +54,23 @@ type Verdict struct {
 	MaxMS      int64 `json:"late_max_ms"`
 	Exits      int   `json:"bad_exits"` // processes that did not end well after SIGTERM
 	Seed       uint64
-	Example    string `json:"example,omitempty"` // the first fault found
+
+	ResidentMiB int     `json:"resident_mib"` // the most that a process had
+	Fat         int     `json:"too_much_resident"`
+	Used        float64 `json:"used"`   // what the counter of -used came to
+	Unused      int     `json:"unused"` // it counted nothing
+
+	Example string `json:"example,omitempty"` // the first fault found
 }
 
 // Kept says whether the promise was kept.
 func (v Verdict) Kept() bool {
-	return v.Lost+v.Early+v.Changed+v.Misplaced+v.Disordered+v.Forbidden+v.OtherID+v.Exits == 0
+	return v.Lost+v.Early+v.Changed+v.Misplaced+v.Disordered+v.Forbidden+v.OtherID+v.Exits+v.Fat+v.Unused == 0
 }
 
 func (v Verdict) String() string {
-	return fmt.Sprintf("seed=%d records=%d lost=%d early=%d changed=%d misplaced=%d disordered=%d dup_allowed=%d dup_forbidden=%d dup_other_id=%d bad_exits=%d late p50=%dms p99=%dms max=%dms %s",
-		v.Seed, v.Records, v.Lost, v.Early, v.Changed, v.Misplaced, v.Disordered, v.Allowed, v.Forbidden, v.OtherID, v.Exits, v.P50MS, v.P99MS, v.MaxMS, v.Example)
+	return fmt.Sprintf("seed=%d records=%d lost=%d early=%d changed=%d misplaced=%d disordered=%d dup_allowed=%d dup_forbidden=%d dup_other_id=%d bad_exits=%d late p50=%dms p99=%dms max=%dms resident=%dMiB used=%.0f %s",
+		v.Seed, v.Records, v.Lost, v.Early, v.Changed, v.Misplaced, v.Disordered, v.Allowed, v.Forbidden, v.OtherID, v.Exits, v.P50MS, v.P99MS, v.MaxMS, v.ResidentMiB, v.Used, v.Example)
 }
 
 func (v *Verdict) fault(n *int, format string, args ...any) {

@@ -88,3 +88,25 @@ func TestVerdictSeesWrongOrder(t *testing.T) {
 	v := judge(want, got, rules{murmur: javaPartition, partitions: 3})
 	require.Equal(t, 2, v.Disordered, fmt.Sprint(v))
 }
+
+func TestVerdictSeesTooMuchMemoryAndAPartThatWasNotUsed(t *testing.T) {
+	r := &run{o: options{resident: 100, used: "recalled"}, procs: []*process{{seen: sight{resident: 100 << 20, used: 0}}, {seen: sight{resident: 1 << 20, used: 2}}}}
+	var v Verdict
+	r.weigh(&v)
+	require.True(t, v.Kept(), v)
+
+	v = Verdict{}
+	r.procs[0].seen.resident = 101 << 20
+	r.procs[1].seen.used = 0
+	r.weigh(&v)
+	require.Equal(t, 1, v.Fat)
+	require.Equal(t, 1, v.Unused)
+	require.False(t, v.Kept(), v)
+}
+
+func TestFigureIsReadAfterItsWholeName(t *testing.T) {
+	text := "VmHWMs:\t 7 kB\nVmHWM:\t  2048 kB\n# HELP a_total Something.\na_total 3\na_total_more 4\n"
+	require.EqualValues(t, 2048, figure(text, "VmHWM:"))
+	require.EqualValues(t, 3, figure(text, "a_total"))
+	require.Zero(t, figure(text, "a"))
+}
