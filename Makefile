@@ -46,6 +46,7 @@ help: ## List the targets
 	@echo
 	@echo "  KAFKA_VERSION=3.9.1 make test     on another version of Apache Kafka"
 	@echo "  make test PKG=./bucket RUN=F01    some packages, some tests"
+	@echo "  SOAK_MINUTES=1 make soak          a short one, for trying; SOAK_RATE, SOAK_SEED"
 
 .PHONY: build
 build: ## Build bin/scheduler
@@ -101,6 +102,10 @@ vuln: ## Look for known vulnerabilities in what is built (asks the network)
 .PHONY: test-long
 test-long: $(TOOLS)/broker ## Run the cases unscaled as well (an hour)
 	$(TOOLS)/broker -- $(GO) test -tags long -timeout 2h -p 1 -run '$(RUN)' $(FLAGS) $(PKG)
+
+.PHONY: soak
+soak: ## Run a mixed load with kills and outages and judge memory and deliveries (SOAK_MINUTES=20)
+	$(GO) test -tags soak -count=1 -v -timeout $$(( $${SOAK_MINUTES:-20} + 10 ))m $(FLAGS) ./test/soak
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME

@@ -62,7 +62,7 @@ func TestFloodOfFarRecordsTakesNothingFromAnotherSource(t *testing.T) {
 	w.create("calm-delay", "flood-dlq", "calm-dlq", "a", "b")
 	p := w.start(w.static("one"), memory(smallBudget, smallInFlight))
 	calm := w.bystander("calm-delay", 0, "b")
-	w.arrived("b", 150, 20*time.Second)
+	w.arrivedOf("b", 20*time.Second, 150)
 	// What the other source has pending with its payload is as much as a minute brings.
 	const held = 3000
 	began := time.Now()
@@ -98,7 +98,7 @@ func TestBurstInOnePartitionHoldsUpNoOther(t *testing.T) {
 	w.create("burst", "calm", "dlq")
 	w.start(w.static("one"), memory(smallBudget, smallInFlight))
 	calm := w.bystander("delay", 1, "calm")
-	w.arrived("calm", 150, 20*time.Second)
+	w.arrivedOf("calm", 20*time.Second, 150)
 	began := time.Now()
 	due := began.Add(5 * time.Second)
 	n := many(60_000, 500_000)

@@ -54,12 +54,12 @@ func stampede(t *testing.T, h herd) {
 
 	due := time.Now().Add(h.wait).UnixMilli()
 	w.stream(h.records+later, func(i int) *kgo.Record {
-		to, at := []string{"fast", "slow"}[i/partitions%2], due
+		to, at := []string{"fast", "slow"}[i%2], due
 		if i >= h.records {
 			to, at = "later", due+gap
 		}
 		r := w.record("herd-delay", to, text("next-retry-time", fmt.Sprint(at)))
-		r.Value, r.Partition = sized(i, 200), int32(i%partitions)
+		r.Value, r.Partition = sized(i, 200), int32(i/2%partitions)
 		return r
 	})
 	require.Less(t, time.Now().UnixMilli(), due, "they fell due while they were written")

@@ -59,11 +59,14 @@ func onRealBroker(t *testing.T, tags string, args ...string) Verdict {
 	return v
 }
 
+// The two large runs have the machine to themselves; the others run side by side, since
+// they mostly wait. What is late is not judged, but a machine that is much too busy hides
+// that something is early.
+
 // Two hundred thousand records, two processes, five crashes and five stops: nothing
 // lost, nothing early, and twice only what a crash allows.
 func TestNothingIsLostEarlyOrTwiceThroughKillsAndStops(t *testing.T) {
-	t.Parallel()
-	v := onRealBroker(t, "", "-n", "200000", "-delay", "30s", "-parts", "12", "-targets", "4", "-procs", "2", "-kill", "5", "-term", "5")
+	v := onRealBroker(t, "", "-n", "200000", "-delay", "24s", "-parts", "12", "-targets", "4", "-procs", "2", "-kill", "5", "-term", "5")
 	require.True(t, v.Kept(), v)
 	require.Equal(t, 200000, v.Delivered)
 }
@@ -72,7 +75,6 @@ func TestNothingIsLostEarlyOrTwiceThroughKillsAndStops(t *testing.T) {
 // records are given up and read again, in an order of due times that has nothing to do
 // with that of the log.
 func TestNothingIsLostEarlyOrTwiceWhereMemoryHoldsAFifthOfWhatIsPending(t *testing.T) {
-	t.Parallel()
 	v := onRealBroker(t, "", "-n", "150000", "-size", "1000", "-delay", "25s", "-parts", "12", "-targets", "4", "-procs", "2", "-kill", "4", "-term", "2",
 		"-config", `memory:\n  budget: 32MiB\n  max_in_flight: 8MiB`, "-rss", strconv.Itoa(32+2*8+128), "-used", "delay_scheduler_recalled_records_total")
 	require.True(t, v.Kept(), v)

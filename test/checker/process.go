@@ -46,7 +46,9 @@ func (p *process) start() error {
 	}
 	defer func() { _ = out.Close() }() // the process has its own
 	p.cmd = exec.Command(p.o.bin, "run", "-c", file)
-	p.cmd.Env = append(os.Environ(), "SCHEDULER_FAULT="+p.o.fault)
+	if p.o.fault != "" {
+		p.cmd.Env = append(os.Environ(), "SCHEDULER_FAULT="+p.o.fault)
+	}
 	p.cmd.Stdout, p.cmd.Stderr = out, out
 	if err := p.cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", p.o.bin, err)
