@@ -14,6 +14,8 @@ import (
 // Three brokers, everything replicated, acks of two: one after the other is killed or
 // stopped while two schedulers work, and comes back.
 func TestClusterLosesAnyOneBrokerAndNoRecord(t *testing.T) {
+	t.Parallel()
+	testkafka.Need(t)
 	c := testkafka.Start(t, testkafka.WithBrokers(3))
 	w := newWorld(t, c)
 	const n, partitions = 3000, 6

@@ -48,6 +48,7 @@ func TestF41FarRecordsBeyondTheBudgetTakeNoMoreMemoryAndHoldBackNobody(t *testin
 	for range 2 {
 		w.awaitShort(p)
 		p.staysWithin(budget, inFlight)
+		require.Greater(t, p.far("delay"), n/2, "most of this does not fit into the budget")
 		down := span{from: time.Now().UnixMilli()}
 		crashes = append(crashes, down.from)
 		p.kill()

@@ -43,14 +43,15 @@ func between(t *testing.T, recs []*kgo.Record, from, to time.Time) (some []*kgo.
 	return some
 }
 
-// undisturbed says that those due while something went on were no later than others.
-func undisturbed(t *testing.T, recs []*kgo.Record, from, to time.Time) {
+// undisturbed says that those due while something went on were no later than others. An
+// allowance, in ms, is for the processors that all of them share.
+func undisturbed(t *testing.T, recs []*kgo.Record, from, to time.Time, allowance int64) {
 	t.Helper()
 	quiet, during := late(t, between(t, recs, from.Add(-time.Hour), from)), late(t, between(t, recs, from, to))
 	t.Logf("before: %v; meanwhile: %v", quiet, during)
 	require.Greater(t, len(quiet), 50)
 	require.Greater(t, len(during), 50, "it was over too soon")
-	require.Less(t, during.at(99), max(3*quiet.at(99), slack), "the others were held up")
+	require.Less(t, during.at(99), max(3*quiet.at(99), allowance), "the others were held up")
 }
 
 // A source that floods the service with records of days fills the budget, and takes
@@ -80,9 +81,12 @@ func TestFloodOfFarRecordsTakesNothingFromAnotherSource(t *testing.T) {
 	})
 	p.awaitRead("flood-delay", 30*time.Second)
 	p.awaitRead("calm-delay", 10*time.Second)
+	require.True(t, time.Now().Before(soon), "the flood took longer than there was to see")
+	require.Positive(t, p.far("flood-delay"), "the flood fits into the budget")
+	require.Zero(t, p.far("calm-delay"), "the flood has taken the other source's share")
 	w.arrived("a", held, 40*time.Second)
 	over := time.Now()
-	undisturbed(t, calm.ended("b"), began, over)
+	undisturbed(t, calm.ended("b"), began, over, slack)
 	recs := w.exactly("a", held, 10*time.Second, time.Second)
 	t.Logf("what the other source had pending: %v", late(t, recs))
 	require.Less(t, late(t, recs).at(99), int64(slack), "held up by the flood")
@@ -108,7 +112,10 @@ func TestBurstInOnePartitionHoldsUpNoOther(t *testing.T) {
 		return r
 	})
 	w.arrived("burst", n, time.Minute)
-	undisturbed(t, calm.ended("calm"), began, time.Now())
-	recs := w.exactly("burst", n, 10*time.Second, time.Second)
-	t.Logf("the burst: %v", late(t, recs))
+	over := time.Now()
+	burst := late(t, w.exactly("burst", n, 10*time.Second, time.Second))
+	t.Logf("the burst: %v", burst)
+	// Whoever waits behind the burst waits as long as its records do. A third of that, on
+	// a machine where it takes long, is more than its share of the processors.
+	undisturbed(t, calm.ended("calm"), began, over, max(burst.at(100)/3, 500))
 }

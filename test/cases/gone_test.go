@@ -54,6 +54,7 @@ func TestSegmentsDeletedUnderPendingRecordsAreCountedAndTheOthersAreSent(t *test
 	})
 	p.awaitRead("delay", 20*time.Second)
 	require.Equal(t, n, p.pending(), "what is pending without its payload")
+	require.Positive(t, p.far("delay"), "all of it fits into the budget")
 	start := w.keep(8<<20, n/2)
 	require.True(t, time.Now().Before(began), "the first fell due before the segments were deleted")
 

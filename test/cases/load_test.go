@@ -30,7 +30,16 @@ func memory(budget, inFlight int) string {
 }
 
 // stated is what docs/operations.md says that the process takes, in bytes.
-func stated(budget, inFlight int) int64 { return int64(budget+2*inFlight+128) << 20 }
+func stated(budget, inFlight int) int64 { return (int64(budget)*6/5 + int64(inFlight) + 64) << 20 }
+
+// far counts the records of a source that are pending without their payload.
+func (p *process) far(suffix string) (n int) {
+	p.w.t.Helper()
+	for partition := range p.w.ends(suffix) {
+		n += int(p.metric(fmt.Sprintf("delay_scheduler_far_records{partition=\"%d\",topic=%q}", partition, p.w.topic(suffix))))
+	}
+	return n
+}
 
 // static gives the group a member that a restart makes nobody wait for.
 func (w *world) static(instance string) string {

@@ -16,8 +16,7 @@ func TestProcessWithAThousandPartitionsSendsOnTimeAndRestarts(t *testing.T) {
 	t.Parallel()
 	testkafka.Need(t)
 	const partitions, used, n = 1000, 300, 3000
-	w := newWorld(t, testkafka.Start(t))
-	t.Log(time.Now())
+	w := newWorld(t, testkafka.Start(t, testkafka.WithOptimizer()))
 	w.createWith("delay", partitions, testkafka.LogAppendTime())
 	w.create("a", "dlq")
 	settings := []string{w.static("one")}
@@ -29,7 +28,6 @@ func TestProcessWithAThousandPartitionsSendsOnTimeAndRestarts(t *testing.T) {
 			return w.delayed("a", i, 200, wait+int64(i)*span/n, int32(i%used*(partitions/used)))
 		})
 	}
-	t.Log(time.Now())
 	spread(2000, 4000)
 	l := late(t, w.exactly("a", n, 20*time.Second, time.Second))
 	t.Logf("running: %v", l)
@@ -49,7 +47,6 @@ func TestProcessWithAThousandPartitionsSendsOnTimeAndRestarts(t *testing.T) {
 	l = late(t, recs, span{crash, back})
 	t.Logf("after a crash: %v", l)
 	require.Less(t, l.at(100), int64(slack), "late")
-	t.Log(time.Now())
 	p.stop()
 	total := int64(0)
 	for _, c := range testkafka.Committed(t, w.broker, w.name, w.topic("delay")) {

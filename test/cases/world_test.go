@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"net"
 	"net/http"
@@ -30,7 +31,17 @@ var built struct {
 	err  error
 }
 
+// atATime is how many cases run together unless -parallel says otherwise. Most of a case
+// is waiting for what is due, so there may be more than processors.
+const atATime = 4
+
 func TestMain(m *testing.M) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", strconv.Itoa(atATime)) // it is a number
+	}
 	code := m.Run()
 	if built.path != "" {
 		_ = os.RemoveAll(filepath.Dir(built.path))

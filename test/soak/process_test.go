@@ -24,7 +24,7 @@ import (
 const (
 	budget   = 32
 	inFlight = 8
-	stated   = budget + 2*inFlight + 128 // docs/operations.md, Memory
+	stated   = budget*6/5 + inFlight + 64 // docs/operations.md, Memory
 )
 
 const (
@@ -101,7 +101,7 @@ func (p *process) runs() {
 
 // sight is what is seen of a process at a time.
 type sight struct {
-	resident, goroutines, files, pending, sent, far float64
+	resident, goroutines, files, pending, far, readBack float64
 }
 
 // look judges the memory of a process that runs, and tells what else is seen.
@@ -117,7 +117,8 @@ func (p *process) look() (s sight) {
 		return s // it is busy; the next look will see
 	}
 	s.goroutines, s.files = figure(metrics, "go_goroutines"), figure(metrics, "process_open_fds")
-	s.pending, s.sent = total(metrics, "delay_scheduler_pending_records{"), figure(metrics, "delay_scheduler_forwarded_records_total")
+	s.pending, s.far = total(metrics, "delay_scheduler_pending_records{"), total(metrics, "delay_scheduler_far_records{")
+	s.readBack = figure(metrics, "delay_scheduler_payloads_read_back_total")
 	p.last = figure(metrics, "delay_scheduler_in_doubt_records_total")
 	return s
 }

@@ -275,7 +275,7 @@ func (s *soak) say() {
 	for _, p := range s.all {
 		if p.cmd != nil {
 			seen := p.look()
-			each = append(each, fmt.Sprintf("%s %.0f MiB, %.0f pending", p.name, seen.resident/(1<<20), seen.pending))
+			each = append(each, fmt.Sprintf("%s %.0f MiB, %.0f pending, %.0f of them far", p.name, seen.resident/(1<<20), seen.pending, seen.far))
 		}
 	}
 	s.t.Logf("%v of %v: %s; %s (of %d MiB); %d kills, %d moves, %d outages", time.Since(s.began).Round(time.Second), s.length,
@@ -346,6 +346,7 @@ func (s *soak) even(what string, some float64, of func(sight) float64) {
 		return v[len(v)/2]
 	}
 	require.Greater(s.t, n, 20, "the steady process was hardly seen")
+	require.Positive(s.t, s.seen[n-1].readBack, "every payload fitted into the budget: the load was too small to show anything")
 	before, after := median(s.seen[n/2:n*5/8]), median(s.seen[n*7/8:])
 	s.t.Logf("%s: %.0f after half of the time, %.0f towards the end", what, before, after)
 	require.LessOrEqual(s.t, after, before*1.2+some, "%s grows", what)
