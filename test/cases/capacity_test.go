@@ -24,7 +24,7 @@ func (w *world) delayed(target string, number, size int, wait int64, partition i
 func TestF41FarRecordsBeyondTheBudgetTakeNoMoreMemoryAndHoldBackNobody(t *testing.T) {
 	t.Parallel()
 	const partitions = 6
-	n, budget, inFlight := 300_000, smallBudget, smallInFlight
+	n, budget, inFlight := 250_000, smallBudget, smallInFlight
 	if long {
 		n, budget, inFlight = 2_000_000, 256, 32
 	}
