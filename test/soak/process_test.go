@@ -72,21 +72,19 @@ func (p *process) start() {
 	require.Eventually(p.t, func() bool { _, ok := p.get("/readyz"); return ok }, readyPatience, 50*time.Millisecond, "%s is not ready", p.name)
 }
 
-// end signals the process and waits for it.
-func (p *process) end(sig syscall.Signal) {
+// end signals the process and waits for it, and gives how it ended.
+func (p *process) end(sig syscall.Signal) (exit error) {
 	p.t.Helper()
 	p.look()
 	require.NoError(p.t, p.cmd.Process.Signal(sig), "%s has ended by itself", p.name)
 	select {
-	case err := <-p.done:
-		if sig == syscall.SIGTERM {
-			require.NoError(p.t, err, "%s did not end well", p.name)
-		}
+	case exit = <-p.done:
 	case <-time.After(stopPatience):
 		require.Fail(p.t, "it does not end", "%s after %v", p.name, sig)
 	}
 	p.doubts += p.last
 	p.cmd, p.last = nil, 0
+	return exit
 }
 
 // runs says that the process has not ended by itself.

@@ -38,22 +38,25 @@ func setting(t *testing.T, name string, without int) int {
 // soak is one run.
 type soak struct {
 	world
-	t       *testing.T
-	rnd     *rand.Rand
-	length  time.Duration
-	began   time.Time
-	broker  *testkafka.Cluster
-	ledger  *ledger
-	load    *load
-	all     []*process
-	steady  *process // runs from beginning to end, and shows whether memory grows
-	victim  *process // is killed now and then
-	visitor *process // comes and goes, and makes the group move partitions
-	away    bool     // the target that comes and goes
-	seen    []sight  // of the steady one
-	kills   []time.Time
-	moves   int
-	outages int
+	t        *testing.T
+	rnd      *rand.Rand
+	length   time.Duration
+	began    time.Time
+	broker   *testkafka.Cluster
+	ledger   *ledger
+	load     *load
+	all      []*process
+	steady   *process // runs from beginning to end, and shows whether memory grows
+	victim   *process // is killed now and then
+	visitor  *process // comes and goes, and makes the group move partitions
+	away     bool     // the target that comes and goes
+	out      span     // the outage of the moment, or the last one
+	left     bool     // somebody stopped meanwhile
+	doubtful []span   // outages in which somebody stopped
+	seen     []sight  // of the steady one
+	kills    []time.Time
+	moves    int
+	outages  int
 }
 
 func TestMixedLoadForAsLongAsIsAskedFor(t *testing.T) {
@@ -226,9 +229,14 @@ func (s *soak) comeOrGo() {
 	s.away = !s.away
 	if !s.away {
 		s.broker.Proxy(1).Resume()
+		s.out.to = time.Now().Add(10 * time.Second).UnixMilli() // it takes a while until it is found to be back
+		if s.left {
+			s.doubtful = append(s.doubtful, s.out)
+		}
 		return
 	}
 	s.outages++
+	s.left, s.out = false, span{from: time.Now().Add(-2 * time.Second).UnixMilli()}
 	if s.rnd.IntN(2) == 0 {
 		s.broker.Proxy(1).Refuse()
 	} else {
@@ -243,7 +251,12 @@ func (s *soak) visit() {
 		s.visitor.start()
 		return
 	}
-	s.visitor.end(syscall.SIGTERM)
+	exit := s.visitor.end(syscall.SIGTERM)
+	if s.away {
+		s.left = true // and it may have complained that sends are unanswered
+		return
+	}
+	require.NoError(s.t, exit, "the visitor did not end well")
 }
 
 func (s *soak) kill() {
@@ -252,7 +265,7 @@ func (s *soak) kill() {
 		return
 	}
 	s.kills = append(s.kills, time.Now())
-	s.victim.end(syscall.SIGKILL)
+	require.Error(s.t, s.victim.end(syscall.SIGKILL), "it had ended by itself")
 	s.victim.start()
 }
 
@@ -294,7 +307,7 @@ func (s *soak) finish() {
 	<-quiet.C
 	s.say()
 	for _, p := range []*process{s.steady, s.victim} {
-		p.end(syscall.SIGTERM)
+		require.NoError(s.t, p.end(syscall.SIGTERM), "%s did not end well", p.name)
 	}
 }
 
@@ -325,7 +338,7 @@ func (s *soak) judge() {
 	for _, p := range s.all {
 		doubts, peak = doubts+p.doubts, max(peak, p.peak)
 	}
-	s.ledger.twice(t, s.kills, doubts)
+	s.ledger.twice(t, s.kills, s.doubtful, doubts)
 	t.Logf("%d MiB resident at the most, %d are stated", peak>>20, stated)
 	s.even("resident memory", 16<<20, func(x sight) float64 { return x.resident })
 	s.even("goroutines", 50, func(x sight) float64 { return x.goroutines })
