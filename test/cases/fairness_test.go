@@ -64,27 +64,28 @@ func TestFloodOfFarRecordsTakesNothingFromAnotherSource(t *testing.T) {
 	p := w.start(w.static("one"), memory(smallBudget, smallInFlight))
 	calm := w.bystander("calm-delay", 0, "b")
 	w.arrivedOf("b", 20*time.Second, 150)
-	// What the other source has pending with its payload is as much as a minute brings.
-	const held = 3000
+	// What the other source has pending is within its share, which is a fifth of half of
+	// the budget.
+	const held = 2000
 	began := time.Now()
-	soon := began.Add(12 * time.Second)
+	soon := began.Add(scaled(15*time.Second, 5*time.Minute))
 	w.stream(held, func(i int) *kgo.Record {
 		r := w.record("calm-delay", "a", text("deliver-at", millis(soon.Add(time.Duration(rand.Int64N(int64(3*time.Second)))))))
 		r.Value = sized(i, 1000)
 		return r
 	})
-	n := many(80_000, 1_000_000)
+	n := many(50_000, 1_000_000)
 	w.stream(n, func(i int) *kgo.Record {
 		r := w.delayed("a", i, 1024, time.Hour.Milliseconds()+rand.Int64N((23*time.Hour).Milliseconds()), int32(i%4))
 		r.Topic = w.topic("flood-delay")
 		return r
 	})
-	p.awaitRead("flood-delay", 30*time.Second)
+	p.awaitRead("flood-delay", scaled(30*time.Second, 4*time.Minute))
 	p.awaitRead("calm-delay", 10*time.Second)
 	require.True(t, time.Now().Before(soon), "the flood took longer than there was to see")
 	require.Positive(t, p.far("flood-delay"), "the flood fits into the budget")
 	require.Zero(t, p.far("calm-delay"), "the flood has taken the other source's share")
-	w.arrived("a", held, 40*time.Second)
+	w.arrived("a", held, time.Until(soon)+30*time.Second)
 	over := time.Now()
 	undisturbed(t, calm.ended("b"), began, over, slack)
 	recs := w.exactly("a", held, 10*time.Second, time.Second)

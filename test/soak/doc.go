@@ -5,5 +5,5 @@
 //
 // It knows the product as a process, its configuration, its metrics and the message
 // protocol. Its parameters are environment variables: SOAK_MINUTES (20), SOAK_RATE
-// (records in a second, 800) and SOAK_SEED, which the first line of a run has.
+// (records in a second, 1000) and SOAK_SEED, which the first line of a run has.
 package soak

@@ -61,7 +61,7 @@ type soak struct {
 
 func TestMixedLoadForAsLongAsIsAskedFor(t *testing.T) {
 	minutes, seed := setting(t, "SOAK_MINUTES", 20), setting(t, "SOAK_SEED", int(time.Now().UnixNano()))
-	rate := setting(t, "SOAK_RATE", 800)
+	rate := setting(t, "SOAK_RATE", 1000)
 	t.Logf("SOAK_MINUTES=%d SOAK_RATE=%d SOAK_SEED=%d", minutes, rate, seed)
 	testkafka.Need(t)
 	s := &soak{t: t, rnd: rand.New(rand.NewPCG(uint64(seed), 1)), length: time.Duration(minutes) * time.Minute, ledger: &ledger{}}
@@ -359,7 +359,9 @@ func (s *soak) even(what string, some float64, of func(sight) float64) {
 		return v[len(v)/2]
 	}
 	require.Greater(s.t, n, 20, "the steady process was hardly seen")
-	require.Positive(s.t, s.seen[n-1].readBack, "every payload fitted into the budget: the load was too small to show anything")
+	if s.length >= 5*time.Minute { // a shorter run has not enough pending at a time
+		require.Positive(s.t, s.seen[n-1].readBack, "every payload fitted into the budget: the load was too small to show anything")
+	}
 	before, after := median(s.seen[n/2:n*5/8]), median(s.seen[n*7/8:])
 	s.t.Logf("%s: %.0f after half of the time, %.0f towards the end", what, before, after)
 	require.LessOrEqual(s.t, after, before*1.2+some, "%s grows", what)
