@@ -157,13 +157,19 @@ func (s *soak) prepare() {
 	s.victim.start()
 }
 
-func (s *soak) config(listen, instance string) string {
+// config has a static member for who stays or is killed; the visitor leaves the group when
+// it stops, so that its partitions move at once.
+func (s *soak) config(listen, name string) string {
+	instance := name
+	if name == "visitor" {
+		instance = ""
+	}
 	return fmt.Sprintf(`kafka:
   brokers: [%s]
   metadata_refresh: 5s
 group:
   id: %s
-  instance_id: %s
+  instance_id: %q
   session_timeout: 10s
 sources:
   - topics: ["%s-*-delay"]
