@@ -140,7 +140,7 @@ func TestBudgetTooSmallToWorkIsRefusedWithTheLeastThatWouldDo(t *testing.T) {
 	}
 	found := leastLine.FindStringSubmatch(p.said(t))
 	require.NotNil(t, found, p.said(t))
-	p = w.start("memory:\n  budget: " + found[1] + "\n  max_in_flight: 256KiB")
+	w.start("memory:\n  budget: " + found[1] + "\n  max_in_flight: 256KiB")
 	w.flood(1000, 0, 1000)
 	w.exactly("a", 1000, 20*time.Second, time.Second)
 }

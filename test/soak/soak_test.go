@@ -71,8 +71,10 @@ func TestMixedLoadForAsLongAsIsAskedFor(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	s.began = time.Now()
-	s.load = &load{world: s.world, rnd: rand.New(rand.NewPCG(uint64(seed), 2)), rate: rate, ends: s.began.Add(s.length),
-		client: testkafka.Client(t, s.broker, kgo.MaxBufferedRecords(50_000))}
+	s.load = &load{
+		world: s.world, rnd: rand.New(rand.NewPCG(uint64(seed), 2)), rate: rate, ends: s.began.Add(s.length),
+		client: testkafka.Client(t, s.broker, kgo.MaxBufferedRecords(50_000)),
+	}
 	produced := make(chan struct{})
 	go func() { defer close(produced); s.load.run(ctx, longest) }()
 	waits := []func(){
@@ -137,7 +139,7 @@ func (s *soak) prepare() {
 		out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "delay-scheduler/cmd/scheduler").CombinedOutput()
 		require.NoError(t, err, string(out))
 	}
-	dir, err := os.MkdirTemp("", "soak-") //nolint:usetesting // it is kept when the run fails
+	dir, err := os.MkdirTemp("", "soak-") // it is kept when the run fails
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {
