@@ -199,13 +199,15 @@ type Targets struct {
 
 // Memory bounds what pending records take.
 type Memory struct {
-	// Budget is what the payloads and the index of all partitions may take together.
-	// A partition that gets no more of it stops reading until records have left; half
-	// of it is divided among the partitions, so that one with a burst cannot stop the
-	// others. More holds more pending records, at about 150 bytes plus the record each.
-	// The process takes fetch buffers and what Go's collector leaves beside it.
+	// Budget is what the payloads and the index of all partitions may take together. The
+	// payloads of what is due next are held as long as it lasts; of all other pending
+	// records only due time and offset, in 4 to 8 bytes, and their payloads are read back
+	// from Kafka before they are due. Half of it is divided among the partitions, so that
+	// one with a burst cannot take the others' part. More means fewer passes over the
+	// log. A partition stops reading only when the index alone takes three quarters. The
+	// process takes 1.2 x budget + max_in_flight + 64 MiB in all. At least 8MiB.
 	// Default: 256MiB.
-	Budget Bytes `mapstructure:"budget" range:"1MiB..1TiB"`
+	Budget Bytes `mapstructure:"budget" range:"1..1TiB"`
 	// MaxInFlight is how much may be sent and not yet acknowledged. A target that is
 	// slow gets a quarter of it at most. Less keeps a stop short; more keeps fast
 	// targets busier. It must not be above budget.

@@ -28,6 +28,9 @@ func (c *Config) check() problems {
 	if len(c.Targets.Allow) == 0 {
 		p.add("targets.allow", "[]", `want at least one pattern, ["*"] for all`)
 	}
+	if c.Memory.Budget < leastBudget {
+		p.add("memory.budget", c.Memory.Budget.String(), fmt.Sprintf("want at least %v: with less there is no room for the payloads of what is due at the same time", Bytes(leastBudget)))
+	}
 	if c.Memory.MaxInFlight > c.Memory.Budget {
 		p.add("memory.max_in_flight", c.Memory.MaxInFlight.String(), fmt.Sprintf("want at most memory.budget (%v)", c.Memory.Budget))
 	}
@@ -37,6 +40,10 @@ func (c *Config) check() problems {
 	}
 	return p
 }
+
+// leastBudget is a few of the largest records that a broker takes by default, beside an
+// index.
+const leastBudget = 8 << 20
 
 var (
 	clientIDPattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,200}$`)

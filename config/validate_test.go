@@ -53,7 +53,7 @@ func TestEveryRuleNamesPathValueAndWhatWouldBeRight(t *testing.T) {
 		"targets: {allow: []}":                                              `targets.allow is "[]" (scheduler.yaml:1): want at least one pattern, ["*"] for all`,
 		"targets: {allow: ['ä']}":                                           `targets.allow[0] is "ä" (scheduler.yaml:1): want a legal topic name, in which * stands for any number of characters and ? for one`,
 		"targets: {max_hops: 0}":                                            `targets.max_hops is "0" (scheduler.yaml:1): want 1 to 1000`,
-		"memory: {budget: 2TiB}":                                            `memory.budget is "2TiB" (scheduler.yaml:1): want 1MiB to 1TiB`,
+		"memory: {budget: 2TiB}":                                            `memory.budget is "2TiB" (scheduler.yaml:1): want 1 to 1TiB`,
 		"memory: {budget: 16MiB}":                                           `memory.max_in_flight is "32MiB" (scheduler.yaml:1): want at most memory.budget (16MiB)`,
 		"memory: {budget: 1 GB}":                                            `memory.budget is "1 GB" (scheduler.yaml:1): want a size in bytes or with KiB, MiB or GiB, such as 256MiB`,
 		"memory: {budget: 9999999999GiB}":                                   `memory.budget is "9999999999GiB" (scheduler.yaml:1): want a size in bytes or with KiB, MiB or GiB, such as 256MiB`,
