@@ -13,6 +13,10 @@ import (
 // client's connections, and the collector's room to work in.
 const fixedMemory = 64 << 20
 
+// outsideHeap is the part of it that Go's collector does not count: the program's own
+// pages, and what it notices late.
+const outsideHeap = 16 << 20
+
 const (
 	// fetchShare of memory.budget is the size of one fetch response. A broker may have
 	// three under way (fresh records, a rebuild, payloads read back), and each takes
@@ -37,7 +41,7 @@ func limitMemory(c *config.Config, log *zap.Logger) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	limit := memoryNeed(c)
+	limit := memoryNeed(c) - outsideHeap
 	debug.SetMemoryLimit(limit)
 	log.Info("memory limit set", zap.Int64("bytes", limit))
 }
