@@ -13,7 +13,7 @@ import (
 
 // judge reads what came out.
 func (r *run) judge(ctx context.Context) error {
-	r.tally = newTally(r.began.Unix())
+	r.tally, r.result.DeadLetters = newTally(r.began.Unix()), 0
 	var read atomic.Int64
 	told := time.Now()
 	var mu sync.Mutex // guards told

@@ -76,6 +76,7 @@ type run struct {
 	began    time.Time
 	firstDue time.Time
 	lastDue  time.Time
+	givenUp  bool // nothing came any more
 }
 
 // Run measures: it makes the topics, writes, waits until everything came out, judges it,
@@ -134,17 +135,36 @@ func (r *run) measured(ctx context.Context) error {
 	}
 	sampled := r.sample(ctx)
 	err = r.write(ctx, s)
+	want := r.result.Records + r.warmUps
 	if err == nil {
-		err = r.await(ctx)
+		want, err = r.await(ctx, want)
 	}
 	r.result.Memory.Most = sampled()
 	if err == nil {
-		err = r.judge(ctx)
+		err = r.settle(ctx, want)
 	}
 	if err == nil {
 		err = r.copy(ctx)
 	}
 	return err
+}
+
+// settle judges what came out. If some came twice, others may still be on their way
+// though their number was complete: it waits for those, and judges again.
+func (r *run) settle(ctx context.Context, out int) error {
+	for {
+		if err := r.judge(ctx); err != nil {
+			return err
+		}
+		missing := r.result.Records - r.tally.late.Count() - r.result.DeadLetters
+		if missing <= 0 || r.givenUp {
+			return nil
+		}
+		var err error
+		if out, err = r.await(ctx, out+missing); err != nil {
+			return err
+		}
+	}
 }
 
 // hurried is a context that has ended, for what is not waited for.
@@ -194,17 +214,15 @@ func (r *run) sample(ctx context.Context) (most func() int64) {
 	}
 }
 
-// await waits until as many records came out as were written, and a moment longer for
-// those that come twice; or until nothing has come for too long.
-func (r *run) await(ctx context.Context) error {
-	want := r.result.Records + r.warmUps
+// await waits until as many records came out as are wanted, and a moment longer for
+// those that come twice; or until nothing has come for too long. It gives their number.
+func (r *run) await(ctx context.Context, want int) (n int, err error) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	moved, last := time.Now(), -1
 	for {
-		n, err := r.out(ctx)
-		if err != nil {
-			return err
+		if n, err = r.out(ctx); err != nil {
+			return n, err
 		}
 		now := time.Now()
 		if n != last {
@@ -213,13 +231,14 @@ func (r *run) await(ctx context.Context) error {
 		left := r.lastDue.Sub(now)
 		r.tell("until the last is due", max(n-r.warmUps, 0), r.result.Records, max(left, 0))
 		quiet := now.Sub(latest(moved, r.lastDue))
-		if n >= want && quiet > quietFor || quiet > r.Patience {
-			return nil
+		r.givenUp = quiet > r.Patience
+		if n >= want && quiet > quietFor || r.givenUp {
+			return n, nil
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return n, context.Cause(ctx)
 		}
 	}
 }

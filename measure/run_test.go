@@ -42,6 +42,8 @@ type toy struct {
 	copies func(number uint64) int
 	// early is how long before its time a record is sent.
 	early time.Duration
+	// late is how long after it, by the record's number.
+	late func(number uint64) time.Duration
 
 	mu     sync.Mutex // guards sender's error
 	failed error
@@ -109,7 +111,11 @@ func (s *toy) forward(ctx context.Context, sender *Sender, r *delay.Record) erro
 	if headers[delay.HeaderDeliverAt] != strconv.FormatInt(m.due, 10) {
 		return fmt.Errorf("the record asks for %s and is due at %d", headers[delay.HeaderDeliverAt], m.due)
 	}
-	timer := time.NewTimer(time.Until(time.UnixMilli(m.due).Add(-s.early)) + time.Millisecond)
+	at := time.UnixMilli(m.due).Add(time.Millisecond - s.early)
+	if s.late != nil {
+		at = at.Add(s.late(m.number))
+	}
+	timer := time.NewTimer(time.Until(at))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -160,6 +166,7 @@ func requireNoTopicsOf(t *testing.T, o Options) {
 }
 
 func TestRunMeasuresAndLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
 	testkafka.Each(t, func(t *testing.T, b testkafka.Broker) {
 		o := small(b, &toy{})
 		var phases []string
@@ -190,6 +197,7 @@ func TestRunMeasuresAndLeavesNothingBehind(t *testing.T) {
 }
 
 func TestEveryBrokenPromiseIsFound(t *testing.T) {
+	t.Parallel()
 	b := testkafka.Fake(t)
 	for name, c := range map[string]struct {
 		toy   *toy
@@ -205,6 +213,7 @@ func TestEveryBrokenPromiseIsFound(t *testing.T) {
 		"early": {&toy{early: 20 * time.Millisecond}, func(r Result) int { return min(r.Early, 3) }},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r, err := Run(t.Context(), t.Context(), small(b, c.toy))
 			require.NoError(t, err)
 			require.Equal(t, 3, c.count(r), "%+v", r)
@@ -213,7 +222,29 @@ func TestEveryBrokenPromiseIsFound(t *testing.T) {
 	}
 }
 
+// The number of records is complete when one has come twice and another not yet.
+func TestWhatComesLateIsNotTakenForLostSinceAnotherCameTwice(t *testing.T) {
+	t.Parallel()
+	s := &toy{
+		copies: func(n uint64) int { return 1 + int(max(n, 1)-n) },
+		late: func(n uint64) time.Duration {
+			if n == 299 {
+				return quietFor + time.Second
+			}
+			return 0
+		},
+	}
+	o := small(testkafka.Fake(t), s)
+	o.Patience = 10 * time.Second
+
+	r, err := Run(t.Context(), t.Context(), o)
+
+	require.NoError(t, err)
+	require.Equal(t, []string{"1 twice"}, r.Broken(), "%+v", r)
+}
+
 func TestRunWithoutASchedulerSaysSoAndLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
 	o := small(testkafka.Fake(t), &toy{})
 	o.Start, o.Appear = nil, 300*time.Millisecond
 
@@ -224,6 +255,7 @@ func TestRunWithoutASchedulerSaysSoAndLeavesNothingBehind(t *testing.T) {
 }
 
 func TestInterruptedRunLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
 	o := small(testkafka.Fake(t), &toy{})
 	o.Delays = Fixed(time.Hour)
 	ctx, cancel := context.WithCancel(t.Context())

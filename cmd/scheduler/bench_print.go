@@ -82,7 +82,8 @@ func benchLine(p measure.Progress) string {
 }
 
 func printBench(w io.Writer, r measure.Result) error {
-	fmt.Fprintf(w, "%d records of %d bytes, %s, %s, %d partitions, %d targets\n\n", r.Records, r.ValueBytes, rateText(r.Rate), r.Delays, r.Partitions, r.Targets)
+	fmt.Fprintf(w, "%d records of %d bytes, %s, %s, %s, %s\n\n", r.Records, r.ValueBytes, rateText(r.Rate), r.Delays,
+		counted(r.Partitions, "partition"), counted(r.Targets, "target"))
 	speed := func(name string, s measure.Speed) []string {
 		return []string{name, strconv.Itoa(s.Records), round(s.Took), fmt.Sprintf("%.0f", s.PerSecond)}
 	}
@@ -116,6 +117,13 @@ func printBench(w io.Writer, r measure.Result) error {
 	return nil
 }
 
+func counted(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
 func inMS(ms int64) string { return strconv.FormatInt(ms, 10) + " ms" }
 
 func memoryCell(m measure.Memory) string {
@@ -131,6 +139,9 @@ func benchRemarks(r measure.Result) (lines []string) {
 		lines = append(lines, "The promise was NOT kept: "+strings.Join(broken, ", ")+".")
 	} else {
 		lines = append(lines, "Nothing was early, lost, twice or refused.")
+	}
+	if share := r.CopyShare(); share > 0 && r.Rate == 0 {
+		lines = append(lines, fmt.Sprintf("Forwarding was %.2f times as fast as the plain copy.", share))
 	}
 	if r.Early > 0 {
 		lines = append(lines, fmt.Sprintf("The earliest came %d ms before its time by the brokers' clock: are the clocks of the scheduler and the brokers synchronised?", r.EarlyMost))

@@ -33,7 +33,9 @@ func TestBenchMeasuresARunningSchedulerAndItsMemory(t *testing.T) {
 	svg, err := os.ReadFile(chart)
 	require.NoError(t, err)
 	require.Contains(t, string(svg), "400 records, uniform 100ms to 600ms, 500/s")
-	require.NotContains(t, topicNames(t, brokers), "bench-")
+	// The source may be there again: dev makes whatever topic a client names, and the
+	// scheduler may have asked for it while it went.
+	require.NotRegexp(t, "bench-[a-z0-9]+-(target|copy|dlq)", topicNames(t, brokers))
 }
 
 func topicNames(t *testing.T, brokers string) string {
@@ -166,6 +168,7 @@ func TestResultSaysWhatWasNotKept(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
 	r := measure.Result{
+		Copy: measure.Speed{Records: 10, PerSecond: 200}, Forwards: measure.Speed{PerSecond: 150}, Partitions: 1, Targets: 2,
 		Records: 10, Early: 1, EarlyMost: 7, Lost: 2, Duplicates: 3, DeadLetters: 4, RefusedReason: "LOOP: " + hostile, BrokerStamped: true, ClockBehind: 9,
 		Memory: measure.Memory{Why: "nobody " + hostile},
 	}
@@ -173,6 +176,7 @@ func TestResultSaysWhatWasNotKept(t *testing.T) {
 	requirePlain(t, b.String())
 	for _, want := range []string{
 		"NOT kept: 1 early, 2 lost, 3 twice, 4 refused.", "7 ms before its time", "The first refused one: LOOP", "9 ms behind", "Memory is not known: nobody", "--metrics",
+		"0.75 times as fast as the plain copy", "1 partition, 2 targets",
 	} {
 		require.Contains(t, b.String(), want)
 	}
