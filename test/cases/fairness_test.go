@@ -29,7 +29,7 @@ func (w *world) bystander(source string, partition int32, target string) *bystan
 // ended waits for the last one, and says that all came once.
 func (b *bystander) ended(target string) []*kgo.Record {
 	b.w.t.Helper()
-	return b.w.exactly(target, b.stop(), 20*time.Second, time.Second)
+	return b.w.complete(target, b.stop(), 20*time.Second)
 }
 
 // between are the records that were due then.
@@ -88,7 +88,7 @@ func TestFloodOfFarRecordsTakesNothingFromAnotherSource(t *testing.T) {
 	w.arrived("a", held, time.Until(soon)+30*time.Second)
 	over := time.Now()
 	undisturbed(t, calm.ended("b"), began, over, slack)
-	recs := w.exactly("a", held, 10*time.Second, time.Second)
+	recs := w.complete("a", held, 10*time.Second)
 	t.Logf("what the other source had pending: %v", late(t, recs))
 	require.Less(t, late(t, recs).at(99), int64(slack), "held up by the flood")
 	require.Equal(t, n, p.pending())
@@ -114,7 +114,7 @@ func TestBurstInOnePartitionHoldsUpNoOther(t *testing.T) {
 	})
 	w.arrived("burst", n, time.Minute)
 	over := time.Now()
-	burst := late(t, w.exactly("burst", n, 10*time.Second, time.Second))
+	burst := late(t, w.complete("burst", n, time.Minute))
 	t.Logf("the burst: %v", burst)
 	// Whoever waits behind the burst waits as long as its records do. A third of that, on
 	// a machine where it takes long, is more than its share of the processors.

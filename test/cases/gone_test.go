@@ -69,7 +69,7 @@ func TestSegmentsDeletedUnderPendingRecordsAreCountedAndTheOthersAreSent(t *test
 	require.Positive(t, gone, "no record lost its payload")
 	p.staysWithin(16, 4)
 
-	recs := w.exactly("a", n-gone, 20*time.Second, time.Second)
+	recs := w.complete("a", n-gone, 20*time.Second)
 	arrived := make(map[int]bool, n)
 	for _, r := range recs {
 		arrived[numbered(t, r)] = true
@@ -86,8 +86,9 @@ func TestSegmentsDeletedUnderPendingRecordsAreCountedAndTheOthersAreSent(t *test
 	p.kill()
 	w.start(settings...)
 	w.produce(w.later("a", 0))
-	w.exactly("a", n-gone+1, 20*time.Second, time.Second)
+	w.arrivedOf("a", 20*time.Second, n-gone+1)
 	w.passed(n + 1)
+	w.complete("a", n-gone+1, 20*time.Second)
 }
 
 // passed waits until the group has committed an offset of the delay topic's partition 0.

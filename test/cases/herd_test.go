@@ -74,7 +74,7 @@ func stampede(t *testing.T, h herd) {
 	c.Proxy(1).Delay(0)
 	arrived := make(map[int]bool, h.records)
 	for suffix, want := range map[string]int{"fast": h.records / 2, "slow": h.records / 2, "later": later} {
-		recs := w.exactly(suffix, want, 30*time.Second, time.Second)
+		recs := w.complete(suffix, want, scaled(30*time.Second, 3*time.Minute))
 		for _, r := range recs {
 			arrived[numbered(t, r)] = true
 		}

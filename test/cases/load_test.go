@@ -240,3 +240,31 @@ func many(few, full int) int {
 	}
 	return few
 }
+
+// all reads what a topic has now.
+func (w *world) all(suffix string) []*kgo.Record {
+	w.t.Helper()
+	total := 0
+	for _, end := range w.ends(suffix) {
+		total += int(end)
+	}
+	return w.arrived(suffix, total, time.Minute)
+}
+
+// complete waits until a topic has n records, and says that there are no more of them.
+// Call it when nothing is pending any more: unlike exactly it does not wait for others.
+func (w *world) complete(suffix string, n int, within time.Duration) []*kgo.Record {
+	w.t.Helper()
+	w.arrivedOf(suffix, within, n)
+	recs := w.all(suffix)
+	require.Len(w.t, recs, n, "records in %s", suffix)
+	return recs
+}
+
+// arrivedOf reads at least so many of a topic.
+func (w *world) arrivedOf(suffix string, within time.Duration, atLeast int) []*kgo.Record {
+	w.t.Helper()
+	recs := testkafka.ReadAll(w.t, w.broker, w.topic(suffix), atLeast, within)
+	require.GreaterOrEqual(w.t, len(recs), atLeast, "records in %s after %v", suffix, within)
+	return recs
+}
