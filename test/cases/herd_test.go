@@ -20,7 +20,7 @@ type herd struct {
 
 func TestF43ManyRecordsOfOneInstantAreSentOnceAndHoldUpNobody(t *testing.T) {
 	t.Parallel()
-	herds := []herd{{100_000, 10 * time.Second, 2 * time.Second}}
+	herds := []herd{{100_000, 14 * time.Second, 2 * time.Second}}
 	if long {
 		herds = []herd{{500_000, 40 * time.Second, 5 * time.Second}, {1_000_000, 70 * time.Second, 5 * time.Second}}
 	}
