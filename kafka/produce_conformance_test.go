@@ -30,6 +30,7 @@ func TestProducerConformance(t *testing.T) {
 		{"keys land where Java puts them", javaPartitions},
 		{"records without a key are spread", keylessSpread},
 		{"an oversize record fails alone", oversize},
+		{"oversize records fail alone while others follow", oversizeFollowed},
 		{"an oversize record that compresses is taken", oversizeCompressed},
 		{"an unknown topic is written once it exists", unknownTopic},
 		{"a topic that was made again is written", madeAgain},
@@ -209,6 +210,38 @@ func oversize(t *testing.T, b testkafka.Broker) {
 	readProduced(t, b, topic, n-1)
 }
 
+func oversizeFollowed(t *testing.T, b testkafka.Broker) {
+	const n = 600
+	topic := testkafka.UniqueName(t)
+	b.CreateTopic(topic, 1, map[string]string{"max.message.bytes": "30000"})
+	p, acks := provenProducer(t, b, topic, nil)
+	var records []delay.Outgoing
+	for i := provenRecords; i < n; i++ {
+		r := outgoing(topic, "k", i)
+		if i%97 == 0 {
+			r.Value = incompressible(40_000)
+		}
+		records = append(records, r)
+	}
+	p.Produce(topic, records)
+	got := acks.wait(t, n, 30*time.Second)
+	requireTagsInOrder(t, got, n, 1)
+	for _, a := range got {
+		i := a.Tag.(numberedTag).number
+		require.Equal(t, i >= provenRecords && i%97 == 0, a.Err != nil, "record %d: %v", i, a.Err)
+	}
+	refused := (n - 1) / 97
+	require.Equal(t, map[forward.Class]int{0: n - refused, forward.TooLarge: refused}, classes(got))
+	last := -1
+	for _, r := range readProduced(t, b, topic, n-refused) {
+		i, err := strconv.Atoi(string(r.Value))
+		require.NoError(t, err)
+		require.Greater(t, i, last)
+		last = i
+	}
+	require.Zero(t, counter(t, p.loop.metrics.resequenced))
+}
+
 func oversizeCompressed(t *testing.T, b testkafka.Broker) {
 	topic := testkafka.UniqueName(t)
 	b.CreateTopic(topic, 1, nil)
@@ -328,4 +361,6 @@ func wrap(t *testing.T, b testkafka.Broker) {
 	require.Equal(t, map[forward.Class]int{0: n - 1}, classes(acks.wait(t, n-1, 30*time.Second)))
 	requireOnce(t, readProduced(t, b, topic, n), n)
 	require.Zero(t, counter(t, p.loop.metrics.resequenced))
+	// 142 batches of seven: more than one was under way where the numbers wrap.
+	require.GreaterOrEqual(t, counter(t, p.loop.metrics.requests), n/7)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
 
+	"delay-scheduler/delay"
 	"delay-scheduler/forward"
 	"delay-scheduler/internal/testkafka"
 )
@@ -44,6 +45,7 @@ func TestProducerInTrouble(t *testing.T) {
 		// What only replication can show.
 		if cluster, ok := b.(*testkafka.Cluster); ok {
 			t.Run("a follower that is frozen", func(t *testing.T) { frozenFollower(t, cluster) })
+			t.Run("a broker that throttles", func(t *testing.T) { throttles(t, cluster) })
 			t.Run("a leader that stops", func(t *testing.T) { leaderStops(t, cluster) })
 			t.Run("too few replicas", func(t *testing.T) { tooFewReplicas(t, cluster) })
 		}
@@ -186,6 +188,43 @@ func frozenFollower(t *testing.T, b *testkafka.Cluster) {
 	require.Equal(t, map[forward.Class]int{0: 2 * n}, classes(got))
 	requireOnce(t, readProduced(t, b, slow, n), n)
 	requireOnce(t, readProduced(t, b, well, n), n)
+	require.Zero(t, counter(t, p.loop.metrics.resequenced))
+}
+
+// The broker takes everything, answers, and wants to be left alone for a while.
+func throttles(t *testing.T, b *testkafka.Cluster) {
+	const n = 150
+	topic := testkafka.UniqueName(t)
+	b.CreateTopicOn(topic, [][]int32{{0}}, nil)
+	quota := func(remove bool) {
+		entry := kadm.AlterClientQuotaEntry{
+			Entity: kadm.ClientQuotaEntity{{Type: "client-id"}},
+			Ops:    []kadm.AlterClientQuotaOp{{Key: "producer_byte_rate", Value: 100_000, Remove: remove}},
+		}
+		got, err := testkafka.Admin(t, b).AlterClientQuotas(t.Context(), []kadm.AlterClientQuotaEntry{entry})
+		require.NoError(t, err)
+		require.NoError(t, got[0].Err)
+	}
+	quota(false)
+	defer quota(true)
+	p, acks := provenProducer(t, b, topic, nil)
+	var records []delay.Outgoing
+	for i := provenRecords; i < n; i++ {
+		r := outgoing(topic, "0", i)
+		r.Headers = []delay.Header{{Key: []byte("large"), Value: incompressible(3000)}}
+		records = append(records, r)
+	}
+	p.Produce(topic, records)
+	throttled := func() bool {
+		seen := make(chan bool)
+		p.loop.inbox.post(func(time.Time) { seen <- !p.loop.nodes[0].throttledUntil.IsZero() })
+		return <-seen
+	}
+	require.Eventually(t, throttled, 20*time.Second, 10*time.Millisecond)
+	got := acks.wait(t, n, 60*time.Second)
+	require.Equal(t, map[forward.Class]int{0: n}, classes(got))
+	requireTagsInOrder(t, got, n, 1)
+	requireOnce(t, readProduced(t, b, topic, n), n)
 	require.Zero(t, counter(t, p.loop.metrics.resequenced))
 }
 
