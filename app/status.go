@@ -18,10 +18,14 @@ type Status struct {
 	Lanes      []forward.LaneStatus        `json:"lanes"`
 }
 
-// BudgetStatus is how much of memory.budget is used.
+// BudgetStatus is how much of memory.budget is used, and what the process may take.
 type BudgetStatus struct {
 	UsedBytes  int64 `json:"used_bytes"`
+	IndexBytes int64 `json:"index_bytes"` // of these; the rest is payloads and what is in flight
 	LimitBytes int64 `json:"limit_bytes"`
+	// ProcessBytes is what the process takes in all at most: 1.2 x memory.budget +
+	// memory.max_in_flight + 64 MiB.
+	ProcessBytes int64 `json:"process_bytes"`
 }
 
 // Status gives a snapshot of the whole process.
@@ -31,8 +35,11 @@ func (a *App) Status() Status {
 	if p == nil {
 		return st
 	}
-	st.Budget = BudgetStatus{UsedBytes: p.budget.Used(), LimitBytes: p.budget.Limit()}
 	st.Partitions = p.scheduler.Partitions()
+	st.Budget = BudgetStatus{UsedBytes: p.budget.Used(), LimitBytes: p.budget.Limit(), ProcessBytes: memoryNeed(a.config)}
+	for i := range st.Partitions {
+		st.Budget.IndexBytes += st.Partitions[i].IndexBytes
+	}
 	st.Lanes = p.forwarder.Lanes()
 	return st
 }

@@ -166,7 +166,8 @@ type status struct {
 		Ready bool `json:"ready"`
 	} `json:"health"`
 	Budget struct {
-		Used int64 `json:"used_bytes"`
+		Used    int64 `json:"used_bytes"`
+		Process int64 `json:"process_bytes"` // what the process is said to take at most
 	} `json:"budget"`
 	Partitions []struct {
 		Pending int    `json:"pending"`
