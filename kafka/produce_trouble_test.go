@@ -191,7 +191,8 @@ func frozenFollower(t *testing.T, b *testkafka.Cluster) {
 	require.Zero(t, counter(t, p.loop.metrics.resequenced))
 }
 
-// The broker takes everything, answers, and wants to be left alone for a while.
+// The broker takes everything, answers, and wants to be left alone for a while. It counts
+// over eleven seconds, so half of what is written is free.
 func throttles(t *testing.T, b *testkafka.Cluster) {
 	const n = 150
 	topic := testkafka.UniqueName(t)
@@ -199,7 +200,7 @@ func throttles(t *testing.T, b *testkafka.Cluster) {
 	quota := func(remove bool) {
 		entry := kadm.AlterClientQuotaEntry{
 			Entity: kadm.ClientQuotaEntity{{Type: "client-id"}},
-			Ops:    []kadm.AlterClientQuotaOp{{Key: "producer_byte_rate", Value: 100_000, Remove: remove}},
+			Ops:    []kadm.AlterClientQuotaOp{{Key: "producer_byte_rate", Value: 20_000, Remove: remove}},
 		}
 		got, err := testkafka.Admin(t, b).AlterClientQuotas(t.Context(), []kadm.AlterClientQuotaEntry{entry})
 		require.NoError(t, err)
