@@ -105,8 +105,15 @@ func TestDeliberateFaultsAreCaught(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			args := append([]string{"-fault", name, "-n", "20000", "-delay", "6s", "-procs", "2", "-grace", "8s"}, f.args...)
-			v := onRealBroker(t, "fault", args...)
-			require.NotZero(t, f.caught(v), "the fault was not seen: %v", v)
+			// One millisecond early is not early any more on a machine that is late by more,
+			// and a kill may come when nothing is under way.
+			seen := false
+			for range 3 {
+				if seen = f.caught(onRealBroker(t, "fault", args...)) > 0; seen {
+					break
+				}
+			}
+			require.True(t, seen, "the fault was not seen")
 		})
 	}
 }
