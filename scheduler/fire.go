@@ -64,15 +64,22 @@ func (p *partition) pop(now int64, boot time.Duration) {
 		e := &p.due[i]
 		l := p.lanes.byID[e.Lane]
 		p.tracker.Due(e.Offset, l.key(e.Due), l.hash)
-		if len(e.Message) == 0 {
-			p.bare(l, *e)
-			continue
-		}
-		l.push(*e)
-		p.queue(l)
+		p.enqueue(l, *e)
 	}
 	p.more = p.more || (len(p.due) == chunk && !plenty && p.phase == running)
 	clear(p.due)
+}
+
+// enqueue lets a record that has left the index wait for its target.
+func (p *partition) enqueue(l *lane, e bucket.Entry) {
+	switch {
+	case len(e.Message) == 0:
+		p.bare(l, e)
+	case len(p.ties) > 0 && p.tied(e):
+	default:
+		l.push(e)
+		p.queue(l)
+	}
 }
 
 // queue lists a lane among those for which records wait.

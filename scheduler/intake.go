@@ -72,6 +72,7 @@ func (p *partition) again(known *offset.Set, from int64) {
 	p.account.Close()
 	p.account = p.s.parts.Budget.Open()
 	p.index, p.lanes, p.waiters, p.returned = bucket.New(), newLaneTable(), nil, nil
+	p.ties = map[tie][]bucket.Entry{}
 	p.late, p.vanished, p.recall, p.room, p.rereads = map[int64]late{}, nil, recalling{took: p.recall.took}, newRoom(), false
 	p.tracker = p.s.newTracker(p.claim, p.source, from)
 	p.tracker.Restore(known)
@@ -144,7 +145,7 @@ func (p *partition) stall(next int64) {
 func (p *partition) resumeReading() {
 	room := min(reopenRoom, p.s.parts.Budget.Limit()/8)
 	if p.account.Used() > 0 {
-		if !p.indexFits() || !p.account.Take(room) {
+		if !p.indexFits() || !p.take(room, p.s.parts.Clock.Wall().UnixMilli()) {
 			return
 		}
 		p.account.Release(room)

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"delay-scheduler/bucket"
+	"delay-scheduler/delay"
 )
 
 const (
@@ -58,13 +59,71 @@ func (p *partition) bare(l *lane, e bucket.Entry) {
 	case vanished || e.Offset < p.fetched.logStart:
 		delete(p.vanished, e.Offset)
 		p.gone(late{e.Due, e.Lane}, e.Offset)
-	case len(l.behind) == 0 && (l.shelf.Len() > 0 || l.waiting() > chunk):
+	case len(l.behind) > 0:
+		l.behind = append(l.behind, e)
+	case l.shelf.Len() > 0 || l.waiting() > chunk:
 		p.account.Release(bucket.Cost(0))
 		l.shelf.push(e.Key())
 		p.queue(l)
 	default:
-		p.late[e.Offset] = late{e.Due, e.Lane}
+		p.beLate(e)
 	}
+}
+
+// beLate lets a record wait for its payload.
+func (p *partition) beLate(e bucket.Entry) {
+	p.late[e.Offset] = late{e.Due, e.Lane}
+	at := tie{e.Due, e.Lane}
+	p.ties[at] = append(p.ties[at], e)
+}
+
+// tie is what must not overtake each other: records for one target that are due at the
+// same millisecond keep the order of their offsets.
+type tie struct {
+	due  int64
+	lane uint32
+}
+
+// tied makes a record wait behind one that is due with it and has no payload yet.
+func (p *partition) tied(e bucket.Entry) bool {
+	at := tie{e.Due, e.Lane}
+	waiting, ok := p.ties[at]
+	if ok {
+		p.ties[at] = append(waiting, e)
+	}
+	return ok
+}
+
+// heads says that a late record is the one that the others of its tie wait for.
+func (p *partition) heads(at tie, offset int64) bool {
+	waiting := p.ties[at]
+	return len(waiting) > 0 && waiting[0].Offset == offset
+}
+
+// untie ends the wait of a late record, with its payload or, if that is nil, without one.
+// Those behind it go along as far as they can.
+func (p *partition) untie(at tie, offset int64, m delay.Message) {
+	delete(p.late, offset)
+	waiting := p.ties[at]
+	i := slices.IndexFunc(waiting, func(e bucket.Entry) bool { return e.Offset == offset })
+	if i < 0 {
+		return
+	}
+	if m == nil {
+		waiting = slices.Delete(waiting, i, i+1)
+	} else {
+		waiting[i].Message = m
+	}
+	n := 0
+	for n < len(waiting) && waiting[n].Message != nil {
+		n++
+	}
+	p.returned = append(p.returned, waiting[:n]...)
+	if waiting = waiting[n:]; len(waiting) == 0 {
+		delete(p.ties, at)
+		return
+	}
+	p.ties[at] = waiting
 }
 
 // lateWanted lists what is late, by offset.
@@ -94,7 +153,7 @@ func (p *partition) gone(r late, offset int64) {
 	p.account.Release(bucket.Cost(0))
 	p.lanes.done(l)
 	p.commits.dirty = true
-	delete(p.late, offset)
+	p.untie(tie{r.due, r.lane}, offset, nil)
 	p.metrics.gone.Inc()
 	p.lost.records++
 	p.lost.last = p.s.parts.Clock.Boot()

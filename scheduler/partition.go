@@ -77,7 +77,8 @@ type partition struct {
 
 	room     room
 	recall   recalling
-	late     map[int64]late     // due, and their payloads are not back yet, by offset
+	late     map[int64]late // due, and their payloads are not back yet, by offset
+	ties     map[tie][]bucket.Entry
 	vanished map[int64]struct{} // not due yet, and known to be in no log any more
 	lost     losses
 	rereads  bool         // another record lies where a pending one was
@@ -139,6 +140,7 @@ func newPartition(s *Scheduler, c Claim, src Source) *partition {
 		window:   windowMost,
 		room:     newRoom(),
 		late:     map[int64]late{},
+		ties:     map[tie][]bucket.Entry{},
 		commands: make(chan command, 4),
 		quit:     make(chan struct{}),
 	}

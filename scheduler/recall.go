@@ -129,14 +129,17 @@ func (p *partition) payload(w bucket.Wanted, rec *delay.Record, now int64) bool 
 	cost := bucket.Cost(len(m))
 	p.room.seen(cost)
 	if !p.payloadRoom(cost-bucket.Cost(0), w, isLate) {
-		// What is not due soon waits for room, but not those behind it that are late.
-		return !isLate && (w.Due-now < time.Second.Milliseconds() || len(p.late) > 0)
+		// What is not due soon waits for room, but not those behind it that are late; and
+		// of those none that could not leave before another one anyhow.
+		if isLate {
+			return !p.heads(tie{w.Due, w.Lane}, w.Offset)
+		}
+		return w.Due-now < time.Second.Milliseconds() || len(p.late) > 0
 	}
 	p.recall.returned++
 	p.metrics.recalled.Inc()
 	if isLate {
-		delete(p.late, w.Offset)
-		p.returned = append(p.returned, bucket.Entry{Due: w.Due, Offset: w.Offset, Lane: w.Lane, Message: m})
+		p.untie(tie{w.Due, w.Lane}, w.Offset, m)
 	} else if !p.index.Fill(w, m) {
 		p.account.Release(cost - bucket.Cost(0))
 	}
@@ -153,7 +156,7 @@ func (p *partition) payloadRoom(n int64, w bucket.Wanted, isLate bool) bool {
 	if p.take(n, w.Due) {
 		return true
 	}
-	if !isLate || p.room.forced >= 0 {
+	if !isLate || p.room.forced >= 0 || !p.heads(tie{w.Due, w.Lane}, w.Offset) {
 		return false
 	}
 	p.room.forced = w.Offset

@@ -122,9 +122,13 @@ func (p *partition) unshelve(l *lane) {
 	p.keys = l.shelf.pop(int(n), p.keys[:0])
 	for _, k := range p.keys {
 		p.account.Force(bucket.Cost(0))
-		p.late[k.Offset] = late{k.Due, l.id}
+		p.beLate(bucket.Entry{Due: k.Due, Offset: k.Offset, Lane: l.id})
 	}
 	if l.shelf.Len() == 0 {
-		l.fresh, l.behind = append(l.fresh, l.behind...), nil
+		behind := l.behind
+		l.behind = nil
+		for _, e := range behind {
+			p.enqueue(l, e)
+		}
 	}
 }

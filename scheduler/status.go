@@ -134,7 +134,9 @@ func (p *partition) tiers(st *PartitionStatus, now int64, boot time.Duration) {
 		if st.payloadLate = due <= now-overdueGrace; st.payloadLate && p.recall.err != nil {
 			st.payloadErr = p.recall.err.Error()
 		}
-		st.Overdue += len(p.late)
+		for _, waiting := range p.ties {
+			st.Overdue += len(waiting)
+		}
 		st.OldestOverdue = due
 	}
 }

@@ -121,6 +121,26 @@ func TestSlowBrokerDelaysOnlyRecordsWithoutPayload(t *testing.T) {
 	})
 }
 
+func TestRecordsDueTogetherKeepTheirOrderAlthoughAPayloadIsLate(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *workbench) {
+		w.limit = small
+		r := rand.New(rand.NewPCG(3, 3))
+		begin := time.Now().Add(10 * time.Second).UnixMilli()
+		for range 5000 {
+			w.topic.addDue("a", begin+100*r.Int64N(10)) // 500 at each of ten instants
+		}
+		w.topic.recall.wait = time.Second
+		w.start()
+		w.after(10 * time.Minute)
+		w.once(5000)
+		last := map[int64]int64{}
+		for _, s := range w.out.all() {
+			require.Less(t, last[s.due]-1, s.offset, "due %d", s.due)
+			last[s.due] = s.offset + 1
+		}
+	})
+}
+
 func TestFailedReadsAreTriedAgainAndSaid(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *workbench) {
 		w.limit = small

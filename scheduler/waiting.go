@@ -62,9 +62,6 @@ func (l *lane) push(e bucket.Entry) {
 		l.behind = append(l.behind, e)
 		return
 	}
-	if len(l.behind) > 0 { // the shelf has just become empty
-		l.fresh, l.behind = append(l.fresh, l.behind...), nil
-	}
 	l.fresh = append(l.fresh, e)
 }
 
