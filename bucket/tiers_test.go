@@ -42,6 +42,7 @@ func TestFarRecordsTakeFewBytes(t *testing.T) {
 		n := p.records
 		if testing.Short() {
 			n /= 10
+			p.partitions = max(1, p.partitions/10)
 		}
 		before := heapBytes()
 		indexes := make([]*Index, p.partitions)
