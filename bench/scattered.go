@@ -151,7 +151,8 @@ func (b *bench) idleCPU(ctx context.Context, p *process) error {
 		return err
 	}
 	began := time.Now()
-	if err := pause(ctx, b.o.idle); err != nil {
+	profiled := b.profile(ctx, p, "cpu", "idle", b.o.idle)
+	if err := errors.Join(pause(ctx, b.o.idle), profiled()); err != nil {
 		return err
 	}
 	after, err := usageOf(p.cmd.Process.Pid)

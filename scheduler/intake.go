@@ -14,7 +14,10 @@ import (
 // does not delay what falls due meanwhile.
 func (p *partition) accept(b Batch) {
 	p.fetchState(b)
-	p.rebuild.aim(p.tracker.Next(), &b)
+	if before := p.rebuild.need; !p.rebuild.over {
+		p.rebuild.aim(p.tracker.Next(), &b, p.s.parts.Clock.Wall())
+		p.s.rebuilding.Add(p.rebuild.need - before)
+	}
 	if p.candidate.open && b.Err == nil && !p.examine(&b) {
 		return
 	}
@@ -78,6 +81,7 @@ func (p *partition) again(known *offset.Set, from int64) {
 	p.tracker.Restore(known)
 	p.tracker.SetHold(known.Hold)
 	p.kept, p.batch, p.at, p.have = 0, Batch{}, 0, false
+	p.endRebuild()
 	p.rebuild = beginRebuild(p.s.parts.Clock.Boot())
 	p.started, p.commits.dirty = true, true
 	p.stream = p.s.parts.Log.Open(p.claim.Topic, p.claim.Partition, from)
@@ -187,6 +191,9 @@ func (p *partition) index1(rec *delay.Record, wall time.Time) {
 	e := bucket.Entry{Due: due, Offset: rec.Offset, Lane: l.id}
 	if !p.index.Near(e.Key()) {
 		p.index.Add(e)
+		return
+	}
+	if p.spare(due) && p.index.Defer(e) {
 		return
 	}
 	m := delay.Pack(rec, &req, ref)

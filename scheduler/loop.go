@@ -52,6 +52,7 @@ func (p *partition) close() {
 	p.index.Clear()
 	p.endPass(p.s.parts.Clock.Boot())
 	p.unsettle()
+	p.endRebuild()
 	p.account.Close()
 	p.snapshot.Store(nil)
 }

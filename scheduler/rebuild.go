@@ -4,10 +4,16 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"delay-scheduler/bucket"
+	"delay-scheduler/delay"
 )
 
 // progressEvery is how often a rebuild that takes long says how far it is.
 const progressEvery = 5 * time.Second
+
+// keptOfRebuild is how far ahead payloads are kept by a rebuild of more than fits.
+const keptOfRebuild = 30 * time.Second
 
 // rebuild is the reading of what the log held when the partition was claimed. What is
 // written meanwhile is not waited for, so constant traffic cannot prolong it.
@@ -18,17 +24,53 @@ type rebuild struct {
 	target  int64
 	records int64
 	over    bool
+
+	need int64 // what the payloads of all of it would take, as estimated
+	cut  int64 // due time, in epoch ms, from which no payload is kept if they do not fit
 }
 
 func beginRebuild(boot time.Duration) rebuild {
 	return rebuild{began: boot, told: boot, target: -1}
 }
 
-// aim learns from the first batch how far there is to read.
-func (r *rebuild) aim(position int64, b *Batch) {
-	if r.target < 0 && b.Err == nil {
-		r.from, r.target = max(position, b.LogStart), b.LogEnd
+// aim learns from the first batch how far there is to read, and how much that may be.
+func (r *rebuild) aim(position int64, b *Batch, wall time.Time) {
+	if r.target >= 0 || b.Err != nil {
+		return
 	}
+	r.from, r.target = max(position, b.LogStart), b.LogEnd
+	r.cut = wall.Add(keptOfRebuild).UnixMilli()
+	if n := min(len(b.Records), 32); n > 0 {
+		bytes := 0
+		for i := range b.Records[:n] {
+			bytes += packedSize(&b.Records[i])
+		}
+		r.need = max(r.target-r.from, 0) * bucket.Cost(bytes/n)
+	}
+}
+
+// packedSize is about what a record takes when it is packed.
+func packedSize(rec *delay.Record) int {
+	n := len(rec.Key) + len(rec.Value) + 10
+	for i := range rec.Headers {
+		n += len(rec.Headers[i].Key) + len(rec.Headers[i].Value) + 2
+	}
+	return n
+}
+
+// spare says that a record read for a rebuild is better left without payload. When all of
+// them cannot be held, holding what is far for a while only means giving it up again,
+// and the collector looks at it meanwhile: a rebuild that fills the budget took twice as
+// long as reading the log.
+func (p *partition) spare(due int64) bool {
+	r := &p.rebuild
+	return !r.over && due > r.cut && p.s.rebuilding.Load() > p.s.parts.Budget.Limit()
+}
+
+// endRebuild takes its payloads out of what is expected.
+func (p *partition) endRebuild() {
+	p.s.rebuilding.Add(-p.rebuild.need)
+	p.rebuild.need = 0
 }
 
 // share is how much of the way is done, 0 to 1.
@@ -64,6 +106,7 @@ func (p *partition) rebuilt(b *Batch, boot time.Duration) {
 	position := p.tracker.Next()
 	if position >= r.target && !p.tracker.Restoring() {
 		r.over = true
+		p.endRebuild()
 		took := boot - r.began
 		p.metrics.rebuild.Observe(took.Seconds())
 		p.log.Info("buckets rebuilt", zap.Duration("took", took), zap.Int64("records", r.records), zap.Int("pending", p.tracker.Pending()))

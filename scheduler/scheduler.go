@@ -87,6 +87,7 @@ type Scheduler struct {
 	wg      sync.WaitGroup
 
 	structures atomic.Int64 // what the indexes of all partitions take
+	rebuilding atomic.Int64 // what the payloads would take that are read for rebuilds
 
 	mu       sync.Mutex // guards what follows; never held while a loop is waited for
 	loops    map[place]*partition

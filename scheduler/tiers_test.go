@@ -302,7 +302,7 @@ func TestRebuildSaysHowFarItIs(t *testing.T) {
 	})
 	r := beginRebuild(0)
 	require.Zero(t, r.share(0))
-	r.aim(100, &Batch{LogStart: 0, LogEnd: 300})
+	r.aim(100, &Batch{LogStart: 0, LogEnd: 300}, time.Now())
 	require.InDelta(t, 0.25, r.share(150), 0.001)
 	require.Equal(t, 30*time.Second, r.left(150, 10*time.Second))
 }
