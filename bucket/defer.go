@@ -10,7 +10,8 @@ func (x *Index) Defer(e Entry) bool {
 	}
 	after := k.Due
 	if x.n > 0 {
-		if !x.lastNear().Less(k) {
+		number, _ := split(k.Due)
+		if last := x.queue.max(); number < last || number == last && !x.lastNear().Less(k) {
 			return false
 		}
 		after = x.queue.min() * msPerSecond

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -248,17 +249,16 @@ func (p *poller) next(ctx context.Context) ([]*wish, time.Duration) {
 // share of the response: brokers fill responses from the front, and the rest of a
 // longer list would go empty. The caller holds the node's mu.
 func (p *poller) take() []*wish {
-	limit := len(p.waiting)
-	if !p.tail {
-		limit = min(limit, max(1, int(p.node.opts.MaxBytes/p.node.opts.PartitionBytes)))
+	room := int64(p.node.opts.MaxBytes)
+	if p.tail {
+		room = math.MaxInt64
 	}
-	if p.waiting[0].poll == pollAlone {
-		limit = 1
-	}
+	alone := p.waiting[0].poll == pollAlone
 	var taken, left []*wish
 	for _, w := range p.waiting {
-		if len(taken) < limit && (w.poll != pollAlone || limit == 1) {
+		if len(taken) == 0 || !alone && w.poll != pollAlone && int64(w.bytes) <= room {
 			taken = append(taken, w)
+			room -= int64(w.bytes)
 		} else {
 			left = append(left, w)
 		}

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"math"
 	"time"
 
 	"go.uber.org/zap"
@@ -15,6 +16,10 @@ const progressEvery = 5 * time.Second
 // keptOfRebuild is how far ahead payloads are kept by a rebuild of more than fits.
 const keptOfRebuild = 30 * time.Second
 
+// keptBytesPerMs is a slow disk's share for one partition: by so much longer payloads are
+// kept as reading all of it might take.
+const keptBytesPerMs = 10 << 10
+
 // rebuild is the reading of what the log held when the partition was claimed. What is
 // written meanwhile is not waited for, so constant traffic cannot prolong it.
 type rebuild struct {
@@ -27,6 +32,7 @@ type rebuild struct {
 
 	need int64 // what the payloads of all of it would take, as estimated
 	cut  int64 // due time, in epoch ms, from which no payload is kept if they do not fit
+	made bool  // what was kept beyond it before that was known has been given up
 }
 
 func beginRebuild(boot time.Duration) rebuild {
@@ -46,6 +52,7 @@ func (r *rebuild) aim(position int64, b *Batch, wall time.Time) {
 			bytes += packedSize(&b.Records[i])
 		}
 		r.need = max(r.target-r.from, 0) * bucket.Cost(bytes/n)
+		r.cut += r.need / keptBytesPerMs
 	}
 }
 
@@ -64,7 +71,15 @@ func packedSize(rec *delay.Record) int {
 // long as reading the log.
 func (p *partition) spare(due int64) bool {
 	r := &p.rebuild
-	return !r.over && due > r.cut && p.s.rebuilding.Load() > p.s.parts.Budget.Limit()
+	if r.over || due <= r.cut || p.s.rebuilding.Load() <= p.s.parts.Budget.Limit() {
+		return false
+	}
+	if !r.made {
+		r.made = true
+		freed, _ := p.index.Spill(math.MaxInt64, r.cut)
+		p.account.Release(freed)
+	}
+	return true
 }
 
 // endRebuild takes its payloads out of what is expected.
@@ -108,6 +123,8 @@ func (p *partition) rebuilt(b *Batch, boot time.Duration) {
 		r.over = true
 		p.endRebuild()
 		took := boot - r.began
+		// A window of scattered records is a pass over the same log.
+		p.recall.took = max(p.recall.took, took)
 		p.metrics.rebuild.Observe(took.Seconds())
 		p.log.Info("buckets rebuilt", zap.Duration("took", took), zap.Int64("records", r.records), zap.Int("pending", p.tracker.Pending()))
 		return
