@@ -76,7 +76,7 @@ func (p *partition) again(known *offset.Set, from int64) {
 	p.account = p.s.parts.Budget.Open()
 	p.index, p.lanes, p.waiters, p.returned = bucket.New(), newLaneTable(), nil, nil
 	p.ties = map[tie][]bucket.Entry{}
-	p.late, p.vanished, p.recall, p.room, p.rereads = map[int64]late{}, nil, recalling{took: p.recall.took}, newRoom(), false
+	p.late, p.vanished, p.recall, p.room, p.rereads = map[int64]tie{}, nil, recalling{took: p.recall.took}, newRoom(), false
 	p.tracker = p.s.newTracker(p.claim, p.source, from)
 	p.tracker.Restore(known)
 	p.tracker.SetHold(known.Hold)

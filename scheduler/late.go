@@ -29,12 +29,6 @@ type losses struct {
 	told    bool
 }
 
-// late is a record that fell due before its payload was back.
-type late struct {
-	due  int64
-	lane uint32
-}
-
 // lateMost is how many records may be late at one time.
 func (p *partition) lateMost() int {
 	each := bucket.Cost(0) + lateBytesEach
@@ -58,7 +52,7 @@ func (p *partition) bare(l *lane, e bucket.Entry) {
 	switch {
 	case vanished || e.Offset < p.fetched.logStart:
 		delete(p.vanished, e.Offset)
-		p.gone(late{e.Due, e.Lane}, e.Offset)
+		p.gone(tie{e.Due, e.Lane}, e.Offset)
 	case len(l.behind) > 0:
 		l.behind = append(l.behind, e)
 	case l.shelf.Len() > 0 || l.waiting() > chunk:
@@ -72,8 +66,8 @@ func (p *partition) bare(l *lane, e bucket.Entry) {
 
 // beLate lets a record wait for its payload.
 func (p *partition) beLate(e bucket.Entry) {
-	p.late[e.Offset] = late{e.Due, e.Lane}
 	at := tie{e.Due, e.Lane}
+	p.late[e.Offset] = at
 	p.ties[at] = append(p.ties[at], e)
 }
 
@@ -147,13 +141,13 @@ func (p *partition) oldestLate() (due int64, ok bool) {
 
 // gone ends a record whose log does not hold it any more. Nothing can be sent for it, and
 // waiting would only pin the watermark.
-func (p *partition) gone(r late, offset int64) {
+func (p *partition) gone(r tie, offset int64) {
 	l := p.lanes.byID[r.lane]
 	p.tracker.Complete(offset, l.key(r.due), l.hash)
 	p.account.Release(bucket.Cost(0))
 	p.lanes.done(l)
 	p.commits.dirty = true
-	p.untie(tie{r.due, r.lane}, offset, nil)
+	p.untie(r, offset, nil)
 	p.metrics.gone.Inc()
 	p.lost.records++
 	p.lost.last = p.s.parts.Clock.Boot()

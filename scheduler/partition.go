@@ -77,7 +77,7 @@ type partition struct {
 
 	room     room
 	recall   recalling
-	late     map[int64]late // due, and their payloads are not back yet, by offset
+	late     map[int64]tie // due, and their payloads are not back yet, by offset
 	ties     map[tie][]bucket.Entry
 	vanished map[int64]struct{} // not due yet, and known to be in no log any more
 	lost     losses
@@ -139,7 +139,7 @@ func newPartition(s *Scheduler, c Claim, src Source) *partition {
 		port:     s.parts.Outlet.Open(c.Topic, c.Partition, src.Rules),
 		window:   windowMost,
 		room:     newRoom(),
-		late:     map[int64]late{},
+		late:     map[int64]tie{},
 		ties:     map[tie][]bucket.Entry{},
 		commands: make(chan command, 4),
 		quit:     make(chan struct{}),
