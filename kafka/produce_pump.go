@@ -36,10 +36,12 @@ func (l *produceLoop) touch(p *producePartition) {
 
 // pump lets the partition's next batch leave, or notes what keeps it.
 func (l *produceLoop) pump(p *producePartition, now time.Time) {
+	// Also if the partition is listed already: with these at its head it would find nothing
+	// to send when its turn comes, and nobody would look at it again.
+	l.endRefused(p)
 	if p.ready {
 		return
 	}
-	l.endRefused(p)
 	flying := p.flying() > 0
 	if !flying && now.Sub(p.provenAt) > provenFor {
 		p.proven = false
