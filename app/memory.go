@@ -11,11 +11,11 @@ import (
 
 // fixedMemory is what a process needs whatever its settings are: code and stacks, the
 // client's connections, and the collector's room to work in.
-const fixedMemory = 64 << 20
+const fixedMemory = 80 << 20
 
 // outsideHeap is the part of it that Go's collector does not count: the program's own
 // pages, and what it notices late.
-const outsideHeap = 16 << 20
+const outsideHeap = 32 << 20
 
 const (
 	// fetchShare of memory.budget is the size of one fetch response. A broker may have

@@ -24,7 +24,7 @@ type BudgetStatus struct {
 	IndexBytes int64 `json:"index_bytes"` // of these; the rest is payloads and what is in flight
 	LimitBytes int64 `json:"limit_bytes"`
 	// ProcessBytes is what the process takes in all at most: 1.2 x memory.budget +
-	// memory.max_in_flight + 64 MiB.
+	// memory.max_in_flight + 80 MiB.
 	ProcessBytes int64 `json:"process_bytes"`
 }
 

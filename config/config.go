@@ -205,7 +205,7 @@ type Memory struct {
 	// from Kafka before they are due. Half of it is divided among the partitions, so that
 	// one with a burst cannot take the others' part. More means fewer passes over the
 	// log. A partition stops reading only when the index alone takes three quarters. The
-	// process takes 1.2 x budget + max_in_flight + 64 MiB in all. At least 8MiB.
+	// process takes 1.2 x budget + max_in_flight + 80 MiB in all. At least 8MiB.
 	// Default: 256MiB.
 	Budget Bytes `mapstructure:"budget" range:"1..1TiB"`
 	// MaxInFlight is how much may be sent and not yet acknowledged. A target that is

@@ -30,7 +30,7 @@ func memory(budget, inFlight int) string {
 }
 
 // stated is what docs/operations.md says that the process takes, in bytes.
-func stated(budget, inFlight int) int64 { return (int64(budget)*6/5 + int64(inFlight) + 64) << 20 }
+func stated(budget, inFlight int) int64 { return (int64(budget)*6/5 + int64(inFlight) + 80) << 20 }
 
 // far counts the records of a source that are pending without their payload.
 func (p *process) far(suffix string) (n int) {

@@ -71,5 +71,5 @@ const leaving = 10 * time.Second
 func requireRoom(t *testing.T, e effective, limit int64) {
 	t.Helper()
 	require.GreaterOrEqual(t, limit, e.heap(t)+e.heap(t)/10,
-		"memory limit %d is less than a tenth above the heap's %d (1.2 x budget + max_in_flight + 64 MiB)", limit, e.heap(t))
+		"memory limit %d is less than a tenth above the heap's %d (1.2 x budget + max_in_flight + 80 MiB)", limit, e.heap(t))
 }

@@ -56,7 +56,7 @@ func (e effective) drain(t *testing.T) time.Duration {
 // heap is the limit that the process sets for its collector, as app.limitMemory does.
 func (e effective) heap(t *testing.T) int64 {
 	t.Helper()
-	return size(t, e.Memory.Budget)*6/5 + size(t, e.Memory.MaxInFlight) + 64<<20
+	return size(t, e.Memory.Budget)*6/5 + size(t, e.Memory.MaxInFlight) + 80<<20
 }
 
 func (e effective) port(t *testing.T) int32 {

@@ -24,7 +24,7 @@ import (
 const (
 	budget   = 32
 	inFlight = 8
-	stated   = budget*6/5 + inFlight + 64 // docs/operations.md, Memory
+	stated   = budget*6/5 + inFlight + 80 // docs/operations.md, Memory
 )
 
 const (
