@@ -64,7 +64,7 @@ demo: build ## Show the main job in 20 seconds: delays, a kill in the middle, no
 
 .PHONY: test
 test: $(TOOLS)/broker ## Run all tests, on Apache Kafka where there are Java and Maven
-	$(TOOLS)/broker -- $(GO) test -timeout 9m $(TEST) $(PKG)
+	$(TOOLS)/broker -- $(GO) test -timeout 15m $(TEST) $(PKG)
 ifeq ($(PKG)$(RUN),./...)
 	$(MAKE) --no-print-directory test-deploy
 endif
