@@ -36,7 +36,8 @@ type Options struct {
 	Start func(ctx context.Context) (stop func() error, err error)
 	// Memory says what the scheduler takes, in bytes. Nil: it cannot be known.
 	Memory func(ctx context.Context) (int64, error)
-	// Progress hears four times a second how it stands. It must not block for long.
+	// Progress hears four times a second how it stands, one call at a time. It must not
+	// block for long.
 	Progress func(Progress)
 }
 
@@ -67,6 +68,8 @@ const lookEvery = 250 * time.Millisecond
 
 // run is one run. All but the sampling of memory happens in the caller's goroutine.
 type run struct {
+	telling sync.Mutex // one call of Progress at a time
+
 	Options
 	admin  *kafka.Admin
 	result Result
@@ -102,7 +105,10 @@ func Run(ctx, hurry context.Context, o Options) (result Result, err error) {
 	return r.result, errors.Join(err, remove())
 }
 
+// tell may be called by several goroutines: partitions are read at the same time.
 func (r *run) tell(phase string, done, total int, left time.Duration) {
+	r.telling.Lock()
+	defer r.telling.Unlock()
 	if r.Progress != nil {
 		r.Progress(Progress{Phase: phase, Done: done, Total: total, Left: left})
 	}
