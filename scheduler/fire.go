@@ -29,6 +29,7 @@ func (p *partition) maySend(clockHeld bool, boot time.Duration) bool {
 // maxTimer, so a lost signal costs a second and not the record.
 func (p *partition) fire(now int64, boot time.Duration) {
 	p.pop(now, boot)
+	p.takeBack() // what waited behind a record that turned out to be gone
 	still := p.waiters[:0]
 	for _, l := range p.waiters {
 		p.unshelve(l)

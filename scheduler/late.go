@@ -45,8 +45,8 @@ func (p *partition) lateBytes() int64 {
 }
 
 // bare takes a record out of the index that has no payload. It waits by itself, so that
-// its neighbours leave on time; behind many others for its target its payload is not even
-// asked for.
+// its neighbours leave on time; behind many others for its target, or if that takes
+// nothing, its payload is not even asked for.
 func (p *partition) bare(l *lane, e bucket.Entry) {
 	_, vanished := p.vanished[e.Offset]
 	switch {
@@ -55,7 +55,7 @@ func (p *partition) bare(l *lane, e bucket.Entry) {
 		p.gone(tie{e.Due, e.Lane}, e.Offset)
 	case len(l.behind) > 0:
 		l.behind = append(l.behind, e)
-	case l.shelf.Len() > 0 || l.waiting() > chunk:
+	case l.shelf.Len() > 0 || l.waiting() > chunk || l.stuckSince != 0:
 		p.account.Release(bucket.Cost(0))
 		l.shelf.push(e.Key())
 		p.queue(l)

@@ -23,6 +23,7 @@ type recalling struct {
 	have     bool
 	blocked  bool  // there is no room for the next payload
 	reserved int64 // bytes taken for payloads that are not back yet
+	window   bool  // the pass is for a window, not for late records alone
 
 	// doubtful were passed by a batch that began before them and held none of them.
 	// They are asked for again, alone.
@@ -52,8 +53,11 @@ func (p *partition) acceptRecalled(b Batch, more bool) {
 		p.endPass(p.s.parts.Clock.Boot())
 		return
 	}
-	if (b.Err == nil) != (r.err == nil) {
-		p.log.Info("reading payloads back", zap.Error(b.Err))
+	switch {
+	case b.Err != nil && r.err == nil:
+		p.log.Warn("payloads cannot be read back", zap.Error(b.Err))
+	case b.Err == nil && r.err != nil:
+		p.log.Info("payloads can be read back again")
 	}
 	r.err = b.Err
 	if b.Err != nil {
@@ -179,6 +183,9 @@ func (p *partition) agrees(w bucket.Wanted, rec *delay.Record, req *delay.Reques
 // mistaken deals with another record under a pending offset: the log was cut and has
 // grown again. What the index says of it is worth nothing, so it is built anew.
 func (p *partition) mistaken(w bucket.Wanted) {
+	if p.rereads {
+		return // one says it all
+	}
 	p.log.Error("another record is where a pending one was read: the log was cut and has grown again; it is read anew",
 		zap.Int64("offset", w.Offset), zap.Int64("due_ms", w.Due))
 	p.metrics.truncated.Inc()
@@ -216,6 +223,12 @@ func (p *partition) missing(w bucket.Wanted) {
 	}
 }
 
+// free gives back what is reserved and was not needed.
+func (r *recalling) free(a *bucket.Account) {
+	a.Release(r.reserved)
+	r.reserved = 0
+}
+
 // endPass ends a pass, whole or not. What it has not come to falls due without payload,
 // or is drawn again.
 func (p *partition) endPass(boot time.Duration) {
@@ -224,10 +237,11 @@ func (p *partition) endPass(boot time.Duration) {
 		return
 	}
 	r.stream.Close()
-	p.account.Release(r.reserved)
+	r.free(p.account)
 	r.drawAt = boot + drawPause
-	if r.at == len(r.wanted) {
-		r.took = boot - r.began
+	if r.window && r.at == len(r.wanted) {
+		// Windows differ, and one that is begun too late costs more than one too early.
+		r.took = max(boot-r.began, r.took/2)
 	}
 	if r.at < len(r.wanted) || len(r.doubtful) > 0 {
 		r.retryAt = boot + recallRetry
@@ -239,6 +253,6 @@ func (p *partition) endPass(boot time.Duration) {
 	if cap(r.wanted) > 4*chunk {
 		r.wanted = nil
 	}
-	r.stream, r.batch, r.have, r.blocked, r.reserved, r.err = nil, Batch{}, false, false, 0, nil
+	r.stream, r.batch, r.have, r.blocked, r.window, r.err = nil, Batch{}, false, false, false, nil
 	r.wanted, r.at = r.wanted[:0], 0
 }

@@ -96,7 +96,7 @@ func (p *partition) shelveLane(l *lane) (freed int64) {
 		freed += bucket.Cost(len(l.behind[i].Message))
 		l.shelf.push(l.behind[i].Key())
 	}
-	n := len(tail) + len(l.behind)
+	n, first := len(tail)+len(l.behind), l.shelf.Len() == len(l.behind)
 	if n == 0 {
 		return 0
 	}
@@ -105,7 +105,9 @@ func (p *partition) shelveLane(l *lane) (freed int64) {
 	l.fresh, l.behind = l.fresh[:len(l.fresh)-len(tail)], nil
 	p.account.Release(freed)
 	p.metrics.spilled.Add(float64(n))
-	p.log.Info("payloads given up of what waits for a target in trouble", zap.String("target", l.target), zap.Int("records", n))
+	if first { // more will follow as long as the trouble lasts
+		p.log.Info("payloads given up of what waits for a target in trouble", zap.String("target", l.target), zap.Int("records", n))
+	}
 	return freed
 }
 

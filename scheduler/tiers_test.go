@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"delay-scheduler/bucket"
 	"delay-scheduler/delay"
 )
 
@@ -46,6 +47,8 @@ func (w *workbench) once(n int) {
 	require.Equal(w.t, n, len(slices.Compact(slices.Clone(offsets))), "records are missing")
 	require.Equal(w.t, n, len(offsets), "records left twice")
 	w.noneEarly()
+	require.Zero(w.t, w.status().Pending)
+	require.Zero(w.t, w.s.parts.Budget.Used(), "something stays charged that is not there any more")
 }
 
 // scatter appends records with due times that have nothing to do with their offsets.
@@ -139,6 +142,14 @@ func TestRecordsDueTogetherKeepTheirOrderAlthoughAPayloadIsLate(t *testing.T) {
 			last[s.due] = s.offset + 1
 		}
 	})
+}
+
+// A pass for a few late records says nothing of how long a window takes.
+func TestWindowIsBegunEarlyAlsoAfterAShortPass(t *testing.T) {
+	r := recalling{stream: &fakeRecall{quit: make(chan struct{})}, took: 20 * time.Second, began: 0}
+	p := &partition{recall: r, account: bucket.NewBudget(1 << 20).Open()}
+	p.endPass(5 * time.Millisecond)
+	require.GreaterOrEqual(t, p.recall.lead(), 40*time.Second)
 }
 
 func TestFailedReadsAreTriedAgainAndSaid(t *testing.T) {

@@ -46,6 +46,7 @@ func (p *partition) plan(now int64, boot time.Duration) {
 	wanted = p.draw(wanted, now, boot)
 	wanted = append(wanted, r.doubtful...)
 	if len(wanted) == 0 {
+		r.free(p.account)
 		return
 	}
 	slices.SortFunc(wanted, func(a, b bucket.Wanted) int { return cmp.Compare(a.Offset, b.Offset) })
@@ -76,7 +77,7 @@ func (p *partition) draw(dst []bucket.Wanted, now int64, boot time.Duration) []b
 		p.s.parts.Budget.Ask(due)
 		return dst
 	}
-	for n > 0 && !p.account.Take(n*p.room.each) {
+	for n = max(n, 0); n > 0 && !p.account.Take(n*p.room.each); {
 		n /= 2
 	}
 	r.reserved = n * p.room.each
@@ -84,6 +85,7 @@ func (p *partition) draw(dst []bucket.Wanted, now int64, boot time.Duration) []b
 	dst = p.index.Draw(int(n), now+horizonMost.Milliseconds(), dst)
 	drawn := dst[before:]
 	p.charge(int64(len(drawn)) * bucket.Cost(0))
+	r.window = len(drawn) > 0
 	drawn = slices.DeleteFunc(drawn, func(w bucket.Wanted) bool {
 		// What will wait for a target in trouble is not read back before it is well, and
 		// what was deleted not at all.
