@@ -108,10 +108,7 @@ func (r *recall) measure(records []delay.Record) {
 	bytes := 0
 	for i := range records[:n] {
 		rec := &records[i]
-		bytes += recordOverhead + len(rec.Key) + len(rec.Value)
-		for _, h := range rec.Headers {
-			bytes += 2 + len(h.Key) + len(h.Value)
-		}
+		bytes += recordSize(&delay.Outgoing{Key: rec.Key, Value: rec.Value, Headers: rec.Headers})
 	}
 	r.each += (int64(bytes/n) - r.each) / 4
 }

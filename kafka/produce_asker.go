@@ -90,10 +90,26 @@ func askAny[T any](ctx context.Context, a *produceAsker, question func(*sarama.B
 	}
 	links := a.candidates()
 	answers := make(chan answer, len(links))
-	hedge := time.NewTimer(0)
+	hedge := time.NewTimer(askerHedge)
 	defer hedge.Stop()
+	asked := 0
+	ask := func() {
+		if asked == len(links) {
+			return
+		}
+		link := links[asked]
+		asked++
+		hedge.Reset(askerHedge)
+		a.wg.Go(func() {
+			value, err := askOne(ctx, a, link, question)
+			answers <- answer{value, err}
+		})
+	}
+	// The first is asked even if ctx has ended: its connection may be open, and whoever
+	// asks is who closes it.
+	ask()
 	lastErr := error(errLinkAborted)
-	for asked, failed := 0, 0; ; {
+	for failed := 0; ; ask() {
 		select {
 		case <-hedge.C:
 		case got := <-answers:
@@ -109,16 +125,6 @@ func askAny[T any](ctx context.Context, a *produceAsker, question func(*sarama.B
 			var none T
 			return none, errors.Join(lastErr, ctx.Err())
 		}
-		if asked == len(links) {
-			continue
-		}
-		link := links[asked]
-		asked++
-		hedge.Reset(askerHedge)
-		a.wg.Go(func() {
-			value, err := askOne(ctx, a, link, question)
-			answers <- answer{value, err}
-		})
 	}
 }
 

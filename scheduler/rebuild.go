@@ -49,20 +49,11 @@ func (r *rebuild) aim(position int64, b *Batch, wall time.Time) {
 	if n := min(len(b.Records), 32); n > 0 {
 		bytes := 0
 		for i := range b.Records[:n] {
-			bytes += packedSize(&b.Records[i])
+			bytes += len(delay.Pack(&b.Records[i], nil, nil))
 		}
 		r.need = max(r.target-r.from, 0) * bucket.Cost(bytes/n)
 		r.cut += r.need / keptBytesPerMs
 	}
-}
-
-// packedSize is about what a record takes when it is packed.
-func packedSize(rec *delay.Record) int {
-	n := len(rec.Key) + len(rec.Value) + 10
-	for i := range rec.Headers {
-		n += len(rec.Headers[i].Key) + len(rec.Headers[i].Value) + 2
-	}
-	return n
 }
 
 // spare says that a record read for a rebuild is better left without payload. When all of
