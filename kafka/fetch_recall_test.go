@@ -215,14 +215,16 @@ func TestRecallHoldsUpNoFreshRecord(t *testing.T) {
 func TestRecallClosedMidwayEndsWithoutSayingSo(t *testing.T) {
 	fake := testkafka.Fake(t, kfake.SeedTopics(1, "orders-delay"))
 	produceTo(t, fake, numbered("orders-delay", 0, 0, 10)...)
-	s := startFetcher(t, fake).Recall("orders-delay", 0, anyTopic, []scheduler.Range{single(1), {From: 5, Below: 6, Exact: true}})
+	f := startFetcher(t, fake)
+	s := f.Recall("orders-delay", 0, anyTopic, []scheduler.Range{single(1), {From: 5, Below: 6, Exact: true}})
 	<-s.Batches()
 	s.Close()
 	s.Close()
+	f.Close() // waits for its goroutine
 	select {
 	case _, more := <-s.Batches():
 		require.True(t, more, "whoever closes it must not take that for the end of the ranges")
-	case <-time.After(50 * time.Millisecond): // nothing comes
+	default:
 	}
 }
 
