@@ -170,13 +170,16 @@ func (a *Admin) readRecord(ctx context.Context, topic string, partition int32, o
 }
 
 func fetchRecord(ctx context.Context, conn *connection, topic string, partition int32, offset int64) (delay.Record, error) {
-	block, err := fetchBlock(ctx, conn, topic, partition, offset, sarama.ReadCommitted)
+	part, err := fetchPart(ctx, conn, topic, partition, offset, sarama.ReadCommitted)
 	if err != nil {
 		return delay.Record{}, err
 	}
-	page := decodePage(topic, partition, offset, block)
+	page := decodePage(topic, partition, offset, part, nil)
 	if len(page.records) > 0 && page.records[0].Offset == offset {
 		return copyRecords(page.records[:1])[0], nil
+	}
+	if page.next == offset && page.err != nil {
+		return delay.Record{}, page.err
 	}
 	return delay.Record{}, fmt.Errorf("%w: a transaction marker, an aborted record, or compacted away", ErrNoRecord)
 }

@@ -54,40 +54,36 @@ func (a *Admin) FirstRecords(ctx context.Context, topic string, from map[int32]i
 
 func firstRecord(ctx context.Context, conn *connection, topic string, partition int32, from int64) (delay.Record, bool, error) {
 	for range firstTries {
-		block, err := fetchBlock(ctx, conn, topic, partition, from, sarama.ReadCommitted)
+		part, err := fetchPart(ctx, conn, topic, partition, from, sarama.ReadCommitted)
 		if err != nil {
 			return delay.Record{}, false, err
 		}
-		page := decodePage(topic, partition, from, block)
+		page := decodePage(topic, partition, from, part, nil)
 		if len(page.records) > 0 {
 			return copyRecords(page.records[:1])[0], true, nil
 		}
 		if page.next == from {
-			return delay.Record{}, false, nil // the end
+			return delay.Record{}, false, page.err // nil at the end
 		}
 		from = page.next
 	}
 	return delay.Record{}, false, nil
 }
 
-// fetchBlock asks once for what a partition has at an offset.
-func fetchBlock(ctx context.Context, conn *connection, topic string, partition int32, from int64, isolation sarama.IsolationLevel) (*sarama.FetchResponseBlock, error) {
+// fetchPart asks once for what a partition has at an offset.
+func fetchPart(ctx context.Context, conn *connection, topic string, partition int32, from int64, isolation sarama.IsolationLevel) (*part, error) {
 	req := &sarama.FetchRequest{
 		Version: 11, SessionEpoch: -1, Isolation: isolation,
 		MinBytes: 1, MaxWaitTime: fetchOnceWait, MaxBytes: explainBytes,
 	}
 	req.AddBlock(topic, partition, from, explainBytes, -1)
-	var resp *sarama.FetchResponse
-	err := conn.do(ctx, requestTimeout, func(b *sarama.Broker) (err error) {
-		resp, err = b.Fetch(req)
-		return err
-	})
+	resp, err := conn.fetch(ctx, requestTimeout, req)
 	if err != nil {
 		return nil, err
 	}
-	block := resp.GetBlock(topic, partition)
-	if block == nil {
+	p := resp.part(topic, partition)
+	if p == nil {
 		return nil, sarama.ErrIncompleteResponse
 	}
-	return block, kafkaError(block.Err)
+	return p, kafkaError(p.Err)
 }

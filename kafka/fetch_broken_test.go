@@ -73,32 +73,15 @@ func TestFetchDamagedLogHoldsUpNoOther(t *testing.T) {
 	require.Len(t, got, 3)
 }
 
-// TestFetchBatchOfMoreRecordsThanBytesIsReadWhenMoreFollows shows a limit of the client
-// library: it takes a batch with more records than there are bytes left in the response
-// for damaged. Compression gets there with records of a few bytes that are all alike
-// and have no headers; messages to be delayed have some. The partition says so, and
-// goes on, with nothing left out, once something has been written behind it.
-func TestFetchBatchOfMoreRecordsThanBytesIsReadWhenMoreFollows(t *testing.T) {
+// TestFetchBatchOfMoreRecordsThanBytesIsRead compresses records that are all alike to
+// less than a byte each, which the client library takes for damage.
+func TestFetchBatchOfMoreRecordsThanBytesIsRead(t *testing.T) {
 	const n = 20_000
 	alike := alikeBatch(t, n)
 	require.Less(t, len(alike), n)
 	fake := testkafka.Fake(t, kfake.SeedTopics(1, "orders-delay"))
-	var more atomic.Bool
-	answerFetches(fake, func(from int64) ([]byte, bool) {
-		batches := bytes.Clone(alike)
-		for i := int64(0); more.Load() && len(batches) < 2*n; i++ {
-			batches = append(batches, rawBatch(n+i, 0, nil)...)
-		}
-		return batches, from < n
-	})
-
-	s := startFetcher(t, fake).Open("orders-delay", 0, 0)
-	var got []delay.Record
-	batchUntil(t, s, &got, func(b scheduler.Batch) bool { return errors.Is(b.Err, errUndecodable) })
-	require.Empty(t, got)
-	more.Store(true)
-	batchUntil(t, s, &got, func(b scheduler.Batch) bool { return b.Next >= n })
-	require.Len(t, got, n)
+	answerFetches(fake, func(from int64) ([]byte, bool) { return bytes.Clone(alike), from < n })
+	readN(t, startFetcher(t, fake).Open("orders-delay", 0, 0), n)
 }
 
 // alikeBatch is a compressed batch of n records without anything in them.
@@ -115,6 +98,32 @@ func alikeBatch(t *testing.T, n int) []byte {
 	return encodeBatch(kmsg.RecordBatch{
 		Attributes: int16(codec), LastOffsetDelta: int32(n - 1), NumRecords: int32(n), Records: packed,
 	})
+}
+
+// TestFetchReadsMessagesFromBeforeThereWereBatches has a log that begins with messages
+// of the form before Kafka 0.11, and goes on with batches in the same response.
+func TestFetchReadsMessagesFromBeforeThereWereBatches(t *testing.T) {
+	fake := testkafka.Fake(t, kfake.SeedTopics(1, "orders-delay"))
+	old := append(oldMessage(0, "first"), oldMessage(1, "second")...)
+	answerFetches(fake, func(from int64) ([]byte, bool) {
+		next := written(kmsg.RecordBatch{FirstOffset: 2, FirstTimestamp: 3000}, kmsg.Record{Value: []byte("third")})
+		if from < 2 {
+			return append(bytes.Clone(old), next...), true
+		}
+		return next, from == 2
+	})
+	got := readN(t, startFetcher(t, fake).Open("orders-delay", 0, 0), 3)
+	require.Equal(t, []string{"first", "second", "third"}, valuesOf(got))
+	require.Equal(t, []int64{0, 1, 2}, offsetsOf(got))
+	require.Equal(t, int64(1000), got[0].Timestamp)
+}
+
+// oldMessage is a message of form 1.
+func oldMessage(offset int64, value string) []byte {
+	m := kmsg.MessageV1{Offset: offset, Magic: 1, Timestamp: 1000, Value: []byte(value)}
+	m.MessageSize = int32(len(m.AppendTo(nil)) - 12)
+	m.CRC = int32(crc32.ChecksumIEEE(m.AppendTo(nil)[16:]))
+	return m.AppendTo(nil)
 }
 
 func TestFetchReadsOnAfterConnectionsDrop(t *testing.T) {
@@ -242,7 +251,11 @@ func rawBatch(first int64, lastDelta int32, payload []byte) []byte {
 func encodeBatch(b kmsg.RecordBatch) []byte {
 	b.Magic, b.ProducerID, b.ProducerEpoch, b.FirstSequence = 2, -1, -1, -1
 	b.Length = int32(len(b.AppendTo(nil)) - 12)
-	raw := b.AppendTo(nil)
+	return encodeSum(b.AppendTo(nil))
+}
+
+// encodeSum makes the checksum fit.
+func encodeSum(raw []byte) []byte {
 	const covered = 21 // what follows the checksum
 	binary.BigEndian.PutUint32(raw[17:], crc32.Checksum(raw[covered:], crc32.MakeTable(crc32.Castagnoli)))
 	return raw

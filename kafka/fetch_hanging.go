@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -26,12 +27,12 @@ type hanging struct {
 }
 
 // observe takes what a fetch said of the log's end.
-func (h *hanging) observe(block *sarama.FetchResponseBlock, now time.Time) {
+func (h *hanging) observe(p *part, now time.Time) {
 	switch {
-	case block.LastStableOffset < 0 || block.LastStableOffset >= block.HighWaterMarkOffset:
+	case p.LastStableOffset < 0 || p.LastStableOffset >= p.HighWaterMarkOffset:
 		*h = hanging{}
-	case h.since.IsZero() || h.at != block.LastStableOffset:
-		*h = hanging{at: block.LastStableOffset, since: now, producer: -1}
+	case h.since.IsZero() || h.at != p.LastStableOffset:
+		*h = hanging{at: p.LastStableOffset, since: now, producer: -1}
 	}
 }
 
@@ -44,9 +45,9 @@ func (h *hanging) transaction(after time.Duration, now time.Time) *scheduler.Tra
 }
 
 // watchTransactions notes what a fetch said, and asks once whose transaction hangs.
-func (s *stream) watchTransactions(ctx context.Context, block *sarama.FetchResponseBlock) {
+func (s *stream) watchTransactions(ctx context.Context, p *part) {
 	h := &s.hanging
-	h.observe(block, time.Now())
+	h.observe(p, time.Now())
 	if h.known || h.transaction(s.fetcher.opts.HangingAfter, time.Now()) == nil {
 		return
 	}
@@ -73,14 +74,17 @@ func (n *node) producerAt(ctx context.Context, topic string, partition int32, of
 }
 
 func producerAt(ctx context.Context, conn *connection, topic string, partition int32, offset int64) (int64, error) {
-	block, err := fetchBlock(ctx, conn, topic, partition, offset, sarama.ReadUncommitted)
+	p, err := fetchPart(ctx, conn, topic, partition, offset, sarama.ReadUncommitted)
 	if err != nil {
 		return 0, err
 	}
-	for _, set := range block.RecordsSet {
-		if b := set.RecordBatch; b != nil && b.FirstOffset+int64(b.LastOffsetDelta) >= offset {
-			return b.ProducerID, nil
+	for rest := p.records; ; {
+		var b *batch
+		if b, rest, err = nextBatch(rest); b == nil {
+			return 0, cmp.Or(err, errNoBatch)
+		}
+		if b.last >= offset {
+			return b.producer, nil
 		}
 	}
-	return 0, errNoBatch
 }

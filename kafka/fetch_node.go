@@ -60,8 +60,8 @@ type wish struct {
 
 // answer is what became of a wish.
 type answer struct {
-	block *sarama.FetchResponseBlock
-	err   error // no usable response
+	part *part
+	err  error // no usable response
 }
 
 // node reads from one broker, over up to three connections. One carries long polls, for all

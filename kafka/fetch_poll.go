@@ -17,7 +17,7 @@ const maxShrink = 6
 var errUndecodable = errors.New("the response cannot be decoded")
 
 // fetch makes one request for all wishes.
-func (p *poller) fetch(ctx context.Context, wishes []*wish, wait time.Duration) (*sarama.FetchResponse, error) {
+func (p *poller) fetch(ctx context.Context, wishes []*wish, wait time.Duration) (*fetched, error) {
 	req := &sarama.FetchRequest{
 		Version: 11, SessionEpoch: -1, Isolation: sarama.ReadCommitted,
 		MinBytes: 1, MaxWaitTime: int32(wait / time.Millisecond), MaxBytes: p.node.opts.MaxBytes >> p.shrink,
@@ -28,11 +28,7 @@ func (p *poller) fetch(ctx context.Context, wishes []*wish, wait time.Duration) 
 		req.AddBlock(w.topic, w.partition, w.from, w.bytes>>p.shrink, -1)
 		req.MaxBytes = max(req.MaxBytes, w.bytes>>p.shrink)
 	}
-	var resp *sarama.FetchResponse
-	err := p.conn.do(ctx, wait+requestTimeout, func(b *sarama.Broker) (err error) {
-		resp, err = b.Fetch(req)
-		return err
-	})
+	resp, err := p.conn.fetch(ctx, wait+requestTimeout, req)
 	p.metrics.requests.WithLabelValues(p.name).Inc()
 	switch {
 	case err == nil && resp.ErrorCode != 0:
@@ -49,7 +45,7 @@ func (p *poller) fetch(ctx context.Context, wishes []*wish, wait time.Duration) 
 
 // answer hands each wish its part, or puts it back into the long poll if there is
 // nothing to tell.
-func (p *poller) answer(wishes []*wish, resp *sarama.FetchResponse, err error, now time.Time) {
+func (p *poller) answer(wishes []*wish, resp *fetched, err error, now time.Time) {
 	n := p.node
 	var done []*wish
 	var answers []answer
@@ -60,12 +56,12 @@ func (p *poller) answer(wishes []*wish, resp *sarama.FetchResponse, err error, n
 		}
 		a := answer{err: err}
 		if err == nil {
-			a.block = resp.GetBlock(w.topic, w.partition)
-			if p.quiet(w, a.block, resp, now) {
+			a.part = resp.part(w.topic, w.partition)
+			if p.quiet(w, a.part, resp, now) {
 				p.waiting = append(p.waiting, w)
 				continue
 			}
-			if a.block == nil {
+			if a.part == nil {
 				a.err = sarama.ErrIncompleteResponse
 			}
 			if !w.past {
@@ -82,20 +78,20 @@ func (p *poller) answer(wishes []*wish, resp *sarama.FetchResponse, err error, n
 }
 
 // quiet says that a wish need not be answered.
-func (p *poller) quiet(w *wish, block *sarama.FetchResponseBlock, resp *sarama.FetchResponse, now time.Time) bool {
-	if block == nil {
+func (p *poller) quiet(w *wish, part *part, resp *fetched, now time.Time) bool {
+	if part == nil {
 		// A throttled response is empty.
 		return resp.ThrottleTime > 0
 	}
-	return p.tail && errors.Is(block.Err, sarama.ErrNoError) && len(block.RecordsSet) == 0 && !block.Partial &&
-		stableEnd(block) == w.end && stableEnd(block) <= w.from && block.LogStartOffset == w.start &&
+	return p.tail && errors.Is(part.Err, sarama.ErrNoError) && part.nothing() &&
+		stableEnd(part) == w.end && stableEnd(part) <= w.from && part.LogStartOffset == w.start &&
 		now.Sub(w.heard) < statusInterval
 }
 
 // stableEnd is the last stable offset; brokers that know no transactions tell none.
-func stableEnd(block *sarama.FetchResponseBlock) int64 {
-	if block.LastStableOffset < 0 {
-		return block.HighWaterMarkOffset
+func stableEnd(p *part) int64 {
+	if p.LastStableOffset < 0 {
+		return p.HighWaterMarkOffset
 	}
-	return block.LastStableOffset
+	return p.LastStableOffset
 }

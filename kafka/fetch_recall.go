@@ -3,8 +3,6 @@ package kafka
 import (
 	"context"
 
-	"github.com/IBM/sarama"
-
 	"delay-scheduler/delay"
 	"delay-scheduler/offset"
 	"delay-scheduler/scheduler"
@@ -16,8 +14,6 @@ const (
 	leastShare = 4 << 10
 	// usualRecord is what a record is thought to take before any was seen.
 	usualRecord = 512
-	// sampled is how many records of a page are measured.
-	sampled = 32
 )
 
 // recall is what a stream reads again.
@@ -72,25 +68,36 @@ func (r *recall) reach(next int64) int64 {
 	return next
 }
 
-// within keeps the records that lie in the ranges.
-func (r *recall) within(records []delay.Record, below int64) []delay.Record {
-	kept, at := records[:0], r.at
-	for i := range records {
-		o := records[i].Offset
-		if o >= below {
-			break
+// wants are the offsets within the ranges from here on, or those of them that are
+// listed.
+func (r *recall) wants() wants {
+	ranges, at := r.ranges[r.at:], 0
+	return func(first, last int64) bool {
+		for len(ranges) > 0 && ranges[0].Below <= first {
+			ranges, at = ranges[1:], 0
 		}
-		for at < len(r.ranges) && r.ranges[at].Below <= o {
+		if len(ranges) == 0 || ranges[0].From > last {
+			return false
+		}
+		only := ranges[0].Only
+		if only == nil {
+			return true
+		}
+		for at < len(only) && only[at] < first {
 			at++
 		}
-		if at == len(r.ranges) {
-			break
-		}
-		if o >= r.ranges[at].From {
-			kept = append(kept, records[i])
-		}
+		// Beyond the last that is listed another range may begin.
+		return at < len(only) && only[at] <= last || ranges[0].Below <= last
 	}
-	return kept
+}
+
+// below are the records that lie below an offset.
+func below(records []delay.Record, offset int64) []delay.Record {
+	n := len(records)
+	for n > 0 && records[n-1].Offset >= offset {
+		n--
+	}
+	return records[:n]
 }
 
 // share is how much to ask for, so that a short range does not cost a long response.
@@ -99,18 +106,16 @@ func (r *recall) share(from int64, most int32) int32 {
 	return int32(min(max(span, r.batch, leastShare), int64(most)))
 }
 
-// measure lets the sizes of some records into the average.
-func (r *recall) measure(records []delay.Record) {
-	n := min(len(records), sampled)
-	if n == 0 {
+// measure lets the sizes of the records of a page into the average. They are those that
+// travel: what a share is of.
+func (r *recall) measure(p *part, records int) {
+	if records == 0 || len(p.records) == 0 {
 		return
 	}
-	bytes := 0
-	for i := range records[:n] {
-		rec := &records[i]
-		bytes += recordSize(&delay.Outgoing{Key: rec.Key, Value: rec.Value, Headers: rec.Headers})
+	r.each += (int64(len(p.records)/records) - r.each) / 4
+	if b, _, err := nextBatch(p.records); b != nil && err == nil {
+		r.batch = int64(len(b.raw))
 	}
-	r.each += (int64(bytes/n) - r.each) / 4
 }
 
 // seek moves to what is to be read next.
@@ -127,27 +132,28 @@ func (s *stream) seek() {
 }
 
 // takePast passes on what a fetch gave of the ranges.
-func (s *stream) takePast(ctx context.Context, block *sarama.FetchResponseBlock) {
+func (s *stream) takePast(ctx context.Context, part *part) {
 	r := s.past
-	p := decodePage(s.topic, s.partition, s.next, block)
-	s.start, s.end, s.beyond = block.LogStartOffset, stableEnd(block), false
-	s.fetcher.metrics.past.Add(float64(len(p.records)))
-	if p.next == s.next {
-		if s.end <= s.next {
-			s.fail(ctx, errBeyondEnd(s.next, s.end))
-			return
-		}
-		s.empty(ctx, block)
+	p := decodePage(s.topic, s.partition, s.next, part, r.wants())
+	s.start, s.end, s.beyond = part.LogStartOffset, stableEnd(part), false
+	s.fetcher.metrics.past.Add(float64(p.passed))
+	switch {
+	case p.next > s.next:
+	case p.err != nil:
+		s.noResponse(ctx, p.err)
+		return
+	case s.end <= s.next:
+		s.fail(ctx, errBeyondEnd(s.next, s.end))
+		return
+	default:
+		s.empty(ctx, part)
 		return
 	}
 	s.trouble.clear()
-	r.measure(p.records)
-	if set := block.RecordsSet; len(set) > 0 && set[0].RecordBatch != nil {
-		r.batch = int64(len(set[0].RecordBatch.Records)+1) * (r.each + r.each/4)
-	}
+	r.measure(part, p.passed)
 	from := s.next
 	s.next = r.reach(p.next)
-	s.deliver(ctx, scheduler.Batch{From: from, Records: r.within(p.records, s.next)})
+	s.deliver(ctx, scheduler.Batch{From: from, Records: below(p.records, s.next), Passed: p.passed})
 	s.fetcher.learn(s.topic, s.partition, r.each)
 	r.pass(s.next)
 	s.seek()

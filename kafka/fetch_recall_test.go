@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -49,12 +50,15 @@ func TestRecallReadsTheRangesAndNothingElse(t *testing.T) {
 			w.write(numbered(topic, 0, 100*i, 100)...) // ten batches
 		}
 		f := startFetcher(t, b)
-		ranges := []scheduler.Range{{From: 0, Below: 2}, single(50), single(51), {From: 180, Below: 420}, single(999)}
+		ranges := []scheduler.Range{{From: 0, Below: 2}, single(50), single(51), {From: 180, Below: 420},
+			{From: 500, Below: 900, Only: []int64{500, 610, 777, 899}}, single(999)}
 		all, records := recallAll(t, f.Recall(topic, 0, anyTopic, ranges))
 		var want []int64
 		for _, r := range ranges {
 			for o := r.From; o < r.Below; o++ {
-				want = append(want, o)
+				if r.Only == nil || slices.Contains(r.Only, o) {
+					want = append(want, o)
+				}
 			}
 		}
 		require.Equal(t, want, offsetsOf(records))

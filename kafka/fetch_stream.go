@@ -89,12 +89,12 @@ func (s *stream) run(ctx context.Context) {
 		switch {
 		case a.err != nil:
 			s.noResponse(ctx, a.err)
-		case a.block.Err != sarama.ErrNoError:
-			s.refused(ctx, a.block.Err)
+		case a.part.Err != sarama.ErrNoError:
+			s.refused(ctx, a.part.Err)
 		case s.past != nil:
-			s.takePast(ctx, a.block)
+			s.takePast(ctx, a.part)
 		default:
-			s.take(ctx, a.block)
+			s.take(ctx, a.part)
 		}
 	}
 }
@@ -177,13 +177,17 @@ func (s *stream) moved(ctx context.Context) bool {
 }
 
 // take passes on what a fetch gave and decides how to ask next.
-func (s *stream) take(ctx context.Context, block *sarama.FetchResponseBlock) {
-	p := decodePage(s.topic, s.partition, s.next, block)
-	s.start, s.end = block.LogStartOffset, stableEnd(block)
+func (s *stream) take(ctx context.Context, part *part) {
+	p := decodePage(s.topic, s.partition, s.next, part, nil)
+	s.start, s.end = part.LogStartOffset, stableEnd(part)
 	s.beyond, s.earliest = false, false
-	s.watchTransactions(ctx, block)
-	if p.next == s.next && s.end > s.next {
-		s.empty(ctx, block)
+	s.watchTransactions(ctx, part)
+	switch {
+	case p.next == s.next && p.err != nil:
+		s.noResponse(ctx, p.err)
+		return
+	case p.next == s.next && s.end > s.next:
+		s.empty(ctx, part)
 		return
 	}
 	progress := p.next > s.next
@@ -204,7 +208,7 @@ func (s *stream) take(ctx context.Context, block *sarama.FetchResponseBlock) {
 // empty deals with a response that has nothing although there is something: the
 // response was full, or the next batch is larger than our share. A broker that is asked
 // for one partition only gives at least one batch; an older one has to be allowed more.
-func (s *stream) empty(ctx context.Context, block *sarama.FetchResponseBlock) {
+func (s *stream) empty(ctx context.Context, part *part) {
 	switch {
 	case s.poll == pollTail:
 		s.poll = pollQuick
@@ -213,7 +217,7 @@ func (s *stream) empty(ctx context.Context, block *sarama.FetchResponseBlock) {
 	case s.bytes < maxBatchBytes:
 		s.bytes = min(2*s.bytes, maxBatchBytes)
 	default:
-		s.fail(ctx, fmt.Errorf("the batch at offset %d: %w (log end %d, incomplete %t)", s.next, errUndecodable, s.end, block.Partial))
+		s.fail(ctx, fmt.Errorf("the batch at offset %d: %w (log end %d, incomplete %t)", s.next, errUndecodable, s.end, len(part.records) > 0))
 	}
 }
 

@@ -110,6 +110,7 @@ type wire struct {
 	patience atomic.Int64
 	heard    atomic.Int64 // when the broker last said something, in ns
 	broken   atomic.Bool
+	tap      tap
 
 	mu   sync.Mutex // guards conn
 	conn net.Conn
@@ -159,7 +160,7 @@ type wireConn struct {
 
 // Read implements net.Conn.
 func (c *wireConn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
+	n, err := c.wire.tap.read(c.Conn, b)
 	if n > 0 {
 		c.wire.heard.Store(time.Now().UnixNano())
 	}
@@ -171,6 +172,7 @@ func (c *wireConn) Read(b []byte) (int, error) {
 
 // Write implements net.Conn.
 func (c *wireConn) Write(b []byte) (int, error) {
+	c.wire.tap.wrote(b)
 	n, err := c.Conn.Write(b)
 	if err != nil {
 		c.wire.broken.Store(true)

@@ -20,6 +20,9 @@ type Batch struct {
 	// From is the position that was asked for; only a Recaller sets it. An offset from
 	// From up to Next that is in no batch was looked at and is not there.
 	From int64
+	// Passed counts the records that were looked at, those not wanted included; only a
+	// Recaller sets it.
+	Passed int
 	// LogStart and LogEnd are the log's bounds; LogEnd is the last stable offset.
 	LogStart, LogEnd int64
 	// Lost counts offsets skipped because the log starts later than was asked for.
@@ -60,6 +63,9 @@ type Range struct {
 	// Exact ranges are fetched at From whatever was passed before: only that proves that
 	// an offset is not there.
 	Exact bool
+	// Only, if not nil, lists the offsets within the range that are wanted, ascending.
+	// Others may come as well.
+	Only []int64
 }
 
 // Recaller reads again what was read before: the payloads of records that were given up

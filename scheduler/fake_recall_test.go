@@ -102,7 +102,7 @@ func (f *fakeTopic) recallBatch(from, below int64) Batch {
 	if len(records) == 500 && records[499].Offset < below {
 		next = records[499].Offset + 1
 	}
-	return Batch{From: from, Next: next, Records: within, LogStart: start, LogEnd: end}
+	return Batch{From: from, Next: next, Records: within, Passed: len(within), LogStart: start, LogEnd: end}
 }
 
 // cut deletes the records below an offset, as retention does.

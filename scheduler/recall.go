@@ -65,7 +65,7 @@ func (p *partition) acceptRecalled(b Batch, more bool) {
 	}
 	p.fetched.logStart = max(p.fetched.logStart, b.LogStart)
 	r.batch, r.record, r.have = b, 0, true
-	r.read += int64(len(b.Records))
+	r.read += int64(b.Passed)
 }
 
 // takeRecalled gives the records of a batch to those that wait for them. Both are in

@@ -223,6 +223,20 @@ func TestAnotherRecordUnderAPendingOffsetIsNotSentForIt(t *testing.T) {
 	})
 }
 
+// TestAPassSaysWhichRecordsItWantsWhereTheyLieFarApart: others need not be made of what
+// is read over.
+func TestAPassSaysWhichRecordsItWantsWhereTheyLieFarApart(t *testing.T) {
+	r := &recalling{alone: map[int64]struct{}{900_003: {}}}
+	for _, o := range []int64{10, 11, 12, 100, 150, 900_000, 900_003} {
+		r.wanted = append(r.wanted, bucket.Wanted{Offset: o})
+	}
+	require.Equal(t, []Range{
+		{From: 10, Below: 151, Only: []int64{10, 11, 12, 100, 150}},
+		{From: 900_000, Below: 900_001},
+		{From: 900_003, Below: 900_004, Exact: true},
+	}, r.ranges(512))
+}
+
 func TestWhatWaitsForATargetInTroubleGivesUpItsPayloadsFirst(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *workbench) {
 		w.limit = 1 << 20

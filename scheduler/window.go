@@ -27,6 +27,9 @@ const (
 	// gapBytes is what is rather read over than left out: a request takes about as long
 	// as reading so much.
 	gapBytes = 256 << 10
+	// sparse is one wanted record in how many makes it worth while to say which. Where
+	// they lie denser, those that have become late meanwhile are taken on the way.
+	sparse = 4
 )
 
 // lead is how long before the earliest record without payload is due its window is
@@ -110,13 +113,24 @@ func (p *partition) charge(n int64) {
 func (r *recalling) ranges(recordBytes int64) []Range {
 	gap := max(gapBytes/max(recordBytes, 1), 1)
 	var out []Range
+	offsets := make([]int64, 0, len(r.wanted))
+	begin := 0 // of the last range's offsets
+	end := func() {
+		if n := len(out); n > 0 && out[n-1].Below-out[n-1].From > sparse*int64(len(offsets)-begin) {
+			out[n-1].Only = offsets[begin:len(offsets):len(offsets)]
+		}
+		begin = len(offsets)
+	}
 	for _, w := range r.wanted {
 		_, alone := r.alone[w.Offset]
 		if n := len(out); n > 0 && !alone && !out[n-1].Exact && w.Offset-out[n-1].Below <= gap {
 			out[n-1].Below = w.Offset + 1
-			continue
+		} else {
+			end()
+			out = append(out, Range{From: w.Offset, Below: w.Offset + 1, Exact: alone})
 		}
-		out = append(out, Range{From: w.Offset, Below: w.Offset + 1, Exact: alone})
+		offsets = append(offsets, w.Offset)
 	}
+	end()
 	return out
 }
