@@ -10,7 +10,7 @@ import (
 // maySend says whether records may leave now. The lease ends well before the group
 // could have given the partition to somebody else: a produce request is not fenced.
 func (p *partition) maySend(clockHeld bool, boot time.Duration) bool {
-	if clockHeld || boot >= p.lease || p.verdict != nil {
+	if clockHeld || boot >= p.lease || p.verdict != nil || p.renewal != nil {
 		return false
 	}
 	switch p.phase {

@@ -82,7 +82,7 @@ func (p *partition) carryOut(boot time.Duration) {
 	case p.phase != running:
 		p.verdict = nil // it is asked for again
 		return
-	case p.port.InFlight() > p.port.Held() && boot < p.verdictBy:
+	case p.awaits(p.verdictBy, boot):
 		return
 	}
 	known, from := p.tracker.Snapshot(), p.tracker.Low()

@@ -22,7 +22,7 @@ func (p *partition) accept(b Batch) {
 		return
 	}
 	if b.Truncated {
-		p.startOver(&b)
+		p.renew(func() { p.startOver(&b) })
 		return
 	}
 	p.batch, p.at, p.have = b, 0, true
@@ -61,6 +61,28 @@ func (p *partition) startOver(b *Batch) {
 	}
 }
 
+// renew has the partition read again as soon as nothing is in flight that would be sent
+// a second time.
+func (p *partition) renew(how func()) {
+	if p.renewal == nil {
+		p.renewal, p.renewBy = how, p.s.parts.Clock.Boot()+patience
+		p.port.Withdraw()
+	}
+}
+
+// renewed carries that out.
+func (p *partition) renewed(boot time.Duration) {
+	if p.renewal != nil && !p.awaits(p.renewBy, boot) {
+		p.renewal()
+	}
+}
+
+// awaits says whether what is in flight is awaited, until a boot time at most. What
+// waits for its dead-letter topic is not: that may take any time.
+func (p *partition) awaits(until, boot time.Duration) bool {
+	return p.port.InFlight() > p.port.Held() && boot < until
+}
+
 // again reads the partition from an offset on, with what is known to be done. What is
 // still in flight is in doubt.
 func (p *partition) again(known *offset.Set, from int64) {
@@ -76,7 +98,7 @@ func (p *partition) again(known *offset.Set, from int64) {
 	p.account = p.s.parts.Budget.Open()
 	p.index, p.lanes, p.waiters, p.returned = bucket.New(), newLaneTable(), nil, nil
 	p.ties = map[tie][]bucket.Entry{}
-	p.late, p.vanished, p.recall, p.room, p.rereads = map[int64]tie{}, nil, recalling{took: p.recall.took}, newRoom(), false
+	p.late, p.vanished, p.recall, p.room, p.renewal = map[int64]tie{}, nil, recalling{took: p.recall.took}, newRoom(), nil
 	p.tracker = p.s.newTracker(p.claim, p.source, from)
 	p.tracker.Restore(known)
 	p.tracker.SetHold(known.Hold)

@@ -69,7 +69,7 @@ func (p *partition) turn() time.Duration {
 	p.takeRecalled(wall.UnixMilli())
 	p.takeBack()
 	p.carryOut(boot)
-	p.reread()
+	p.renewed(boot)
 	p.takeIn(wall, boot)
 	if p.maySend(held, boot) {
 		p.fire(wall.UnixMilli(), boot)
@@ -116,7 +116,7 @@ func (p *partition) nextWake(wall time.Time, boot time.Duration) time.Duration {
 
 // wanted is the stream's channel when there is room for another batch.
 func (p *partition) wanted() <-chan Batch {
-	if p.have || p.stalled || p.stream == nil {
+	if p.have || p.stalled || p.stream == nil || p.renewal != nil {
 		return nil
 	}
 	return p.stream.Batches()

@@ -81,8 +81,9 @@ type partition struct {
 	ties     map[tie][]bucket.Entry
 	vanished map[int64]struct{} // not due yet, and known to be in no log any more
 	lost     losses
-	rereads  bool         // another record lies where a pending one was
-	keys     []bucket.Key // scratch
+	renewal  func()        // reads the partition again; nil: no need to
+	renewBy  time.Duration // boot time until which what is in flight is awaited for it
+	keys     []bucket.Key  // scratch
 
 	candidate candidacy
 	kept      int64         // records that the hold keeps

@@ -183,20 +183,13 @@ func (p *partition) agrees(w bucket.Wanted, rec *delay.Record, req *delay.Reques
 // mistaken deals with another record under a pending offset: the log was cut and has
 // grown again. What the index says of it is worth nothing, so it is built anew.
 func (p *partition) mistaken(w bucket.Wanted) {
-	if p.rereads {
+	if p.renewal != nil {
 		return // one says it all
 	}
 	p.log.Error("another record is where a pending one was read: the log was cut and has grown again; it is read anew",
 		zap.Int64("offset", w.Offset), zap.Int64("due_ms", w.Due))
 	p.metrics.truncated.Inc()
-	p.rereads = true
-}
-
-// reread builds the index anew after a mistake.
-func (p *partition) reread() {
-	if p.rereads {
-		p.again(p.tracker.Snapshot(), p.tracker.Low())
-	}
+	p.renew(func() { p.again(p.tracker.Snapshot(), p.tracker.Low()) })
 }
 
 // missing deals with an offset that a batch has passed without a record for it.

@@ -127,6 +127,32 @@ func TestTruncatedLogIsReadAgainAndItsNewRecordsAreNotTakenForOldOnes(t *testing
 	})
 }
 
+// What is in flight when a log is cut, or found to hold another record, is answered before
+// the log is read again: else it would be sent a second time.
+func TestWhatIsInFlightWhenALogWasCutIsNotSentTwice(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *workbench) {
+		w.out.slow["a"] = 3 * time.Second
+		for i := range 100 {
+			w.topic.add("a", time.Duration(i%2)*time.Hour+time.Second)
+		}
+		w.start()
+		w.after(2 * time.Second)
+		require.Equal(t, 50, len(w.out.all()), "they are in flight")
+		w.topic.truncate(60)
+		w.after(2 * time.Hour)
+		w.topic.add("a", time.Second)
+		w.after(5 * time.Second)
+		offsets := map[int64]int{}
+		for _, s := range w.out.all() {
+			offsets[s.offset]++
+		}
+		require.Equal(t, 2, offsets[60], "another record under that offset")
+		for o := range int64(60) {
+			require.Equal(t, 1, offsets[o], "offset %d", o)
+		}
+	})
+}
+
 func TestPartitionStopsReadingAtTheBudgetAndGoesOnWhenThereIsRoom(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *workbench) {
 		w.limit = 64 << 10 // the index alone takes more
