@@ -50,8 +50,13 @@ func TestRecallReadsTheRangesAndNothingElse(t *testing.T) {
 			w.write(numbered(topic, 0, 100*i, 100)...) // ten batches
 		}
 		f := startFetcher(t, b)
-		ranges := []scheduler.Range{{From: 0, Below: 2}, single(50), single(51), {From: 180, Below: 420},
-			{From: 500, Below: 900, Only: []int64{500, 610, 777, 899}}, single(999)}
+		ranges := []scheduler.Range{
+			{From: 0, Below: 2},
+			single(50), single(51),
+			{From: 180, Below: 420},
+			{From: 500, Below: 900, Only: []int64{500, 610, 777, 899}},
+			single(999),
+		}
 		all, records := recallAll(t, f.Recall(topic, 0, anyTopic, ranges))
 		var want []int64
 		for _, r := range ranges {
