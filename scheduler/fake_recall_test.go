@@ -47,7 +47,7 @@ func (s *fakeRecall) feed(f *fakeTopic, ranges []Range, wait time.Duration, err 
 				return
 			}
 			time.Sleep(wait) //nolint:forbidigo // the time of a bubble passes at once
-			b := f.recallBatch(from, r.Below)
+			b := f.recallBatch(from, r)
 			from = b.Next
 			if !s.give(b) {
 				return
@@ -84,7 +84,8 @@ func (s *fakeRecall) unstuck(f *fakeTopic) bool {
 }
 
 // recallBatch is one fetch within a range.
-func (f *fakeTopic) recallBatch(from, below int64) Batch {
+func (f *fakeTopic) recallBatch(from int64, r Range) Batch {
+	below := r.Below
 	records, end, _ := f.from(from)
 	f.mu.Lock()
 	start := f.start
@@ -94,7 +95,7 @@ func (f *fakeTopic) recallBatch(from, below int64) Batch {
 	}
 	var within []delay.Record
 	for i := range records {
-		if records[i].Offset < below {
+		if o := records[i].Offset; o < below && (r.Only == nil || slices.Contains(r.Only, o)) {
 			within = append(within, records[i])
 		}
 	}

@@ -96,8 +96,8 @@ func (p *partition) nextWake(wall time.Time, boot time.Duration) time.Duration {
 			wait = min(wait, p.popNext-boot)
 		}
 	}
-	if r := &p.recall; r.retryAt > boot && (len(p.late) > 0 || len(r.doubtful) > 0) {
-		wait = min(wait, r.retryAt-boot)
+	if r := &p.recall; r.passAt > boot && (len(p.late) > 0 || len(r.doubtful) > 0) {
+		wait = min(wait, r.passAt-boot)
 	}
 	if p.commits.wanted {
 		wait = min(wait, max(p.commits.notBefore-boot, 0))

@@ -9,9 +9,6 @@ import (
 	"delay-scheduler/delay"
 )
 
-// recallRetry is the wait after a pass that ended early or left something in doubt.
-const recallRetry = 100 * time.Millisecond
-
 // recalling is the reading back of payloads, one pass over the log at a time. It belongs
 // to the partition's goroutine.
 type recalling struct {
@@ -31,8 +28,7 @@ type recalling struct {
 	alone    map[int64]struct{}
 
 	began, took time.Duration // of the pass, by the boot clock; of the last one
-	retryAt     time.Duration // no pass before
-	drawAt      time.Duration // no window before
+	passAt      time.Duration // no pass before
 	err         error
 
 	read, returned int64 // records, for the amplification
@@ -231,13 +227,12 @@ func (p *partition) endPass(boot time.Duration) {
 	}
 	r.stream.Close()
 	r.free(p.account)
-	r.drawAt = boot + drawPause
+	r.passAt = boot + passPause
 	if r.window && r.at == len(r.wanted) {
 		// Windows differ, and one that is begun too late costs more than one too early.
 		r.took = max(boot-r.began, r.took/2)
 	}
 	if r.at < len(r.wanted) || len(r.doubtful) > 0 {
-		r.retryAt = boot + recallRetry
 		r.doubtful = append(r.doubtful, r.wanted[r.at:]...)
 	}
 	if len(r.doubtful) == 0 {

@@ -21,9 +21,11 @@ const (
 	drawMost = 1 << 18
 	// slackShare of what is held is left free by a window, for what is read meanwhile.
 	slackShare = 8
-	// drawPause is the least time between a pass and the next window, so that a log that
-	// gives nothing is not asked without end.
-	drawPause = 100 * time.Millisecond
+	// passPause is the least time between two passes, so that a log that gives nothing is
+	// not asked without end. It holds for what is late as well: a pass for that alone,
+	// begun before a window may be drawn again, keeps the window waiting until its end, and
+	// by then the next is late.
+	passPause = 100 * time.Millisecond
 	// gapBytes is what is rather read over than left out: a request takes about as long
 	// as reading so much.
 	gapBytes = 256 << 10
@@ -42,7 +44,7 @@ func (r *recalling) lead() time.Duration {
 // window of the earliest records beyond the edge, as many as there is room for.
 func (p *partition) plan(now int64, boot time.Duration) {
 	r := &p.recall
-	if r.stream != nil || boot < r.retryAt || p.stream == nil && !p.stalled || p.phase == gone {
+	if r.stream != nil || boot < r.passAt || p.stream == nil && !p.stalled || p.phase == gone {
 		return
 	}
 	wanted := p.lateWanted(r.wanted[:0])
@@ -71,12 +73,9 @@ func (p *partition) draw(dst []bucket.Wanted, now int64, boot time.Duration) []b
 	if ahead > r.lead() {
 		return dst
 	}
-	if boot < r.drawAt {
-		return dst
-	}
 	n := min((p.account.Free()-p.account.Used()/slackShare)/p.room.each, drawMost)
 	if n < windowRecords && ahead > 0 {
-		r.drawAt = boot + drawPause
+		r.passAt = boot + passPause
 		p.s.parts.Budget.Ask(due)
 		return dst
 	}
