@@ -40,6 +40,16 @@ func readDecimal(v []byte) (int64, integerKind) {
 		return 0, unreadable
 	}
 	var n int64
+	if len(v) < len("9223372036854775807") { // too short to overflow, as nearly all are
+		for _, c := range v {
+			d := int64(c) - '0'
+			if d < 0 || d > 9 {
+				return 0, unreadable
+			}
+			n = n*10 + d
+		}
+		return n, whole
+	}
 	kind := whole
 	for _, c := range v {
 		d := int64(c) - '0'

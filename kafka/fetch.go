@@ -17,7 +17,7 @@ import (
 // FetchOptions are how partitions are read.
 type FetchOptions struct {
 	Options
-	// MaxWait is how long a broker holds a request for records to arrive. Zero: 250 ms.
+	// MaxWait is how long a broker holds a request for records to arrive. Zero: 500 ms.
 	MaxWait time.Duration
 	// MaxBytes bounds one response. A broker may have two under way. Zero: 16 MiB.
 	MaxBytes int32
@@ -31,7 +31,7 @@ type FetchOptions struct {
 
 func (o FetchOptions) withDefaults() FetchOptions {
 	if o.MaxWait == 0 {
-		o.MaxWait = 250 * time.Millisecond
+		o.MaxWait = 500 * time.Millisecond
 	}
 	if o.MaxBytes == 0 {
 		o.MaxBytes = 16 << 20

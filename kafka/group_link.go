@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/IBM/sarama"
-	"github.com/rcrowley/go-metrics"
 )
 
 // connectTimeout bounds an attempt to connect to one broker of several.
@@ -40,8 +39,6 @@ func newLink(config *sarama.Config, addr string) *link {
 		l.wire.dialer = config.Net.Proxy.Dialer
 	}
 	l.config.Net.Proxy.Enable, l.config.Net.Proxy.Dialer = true, l.wire
-	// A closed connection removes its names from its registry, whoever else uses them.
-	l.config.MetricRegistry = metrics.NewRegistry()
 	return l
 }
 

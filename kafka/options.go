@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/IBM/sarama"
-	"github.com/rcrowley/go-metrics"
 	"go.uber.org/zap"
 )
 
@@ -142,7 +141,7 @@ func (o Options) config(role string) *sarama.Config {
 	c.ClientID += "-" + role
 	// An unknown version was refused by validate.
 	c.Version, _ = o.version()
-	c.MetricRegistry = metrics.NewRegistry()
+	c.MetricRegistry = noMetrics{}
 
 	c.Net.DialTimeout = dialTimeout
 	c.Net.ReadTimeout = requestTimeout

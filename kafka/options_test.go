@@ -31,7 +31,7 @@ func TestRolesShareNoConfiguration(t *testing.T) {
 	require.NoError(t, a.Validate())
 	require.Equal(t, "orders-fetch", a.ClientID)
 	require.Equal(t, "orders-commit", b.ClientID)
-	require.NotSame(t, a.MetricRegistry, b.MetricRegistry)
+	require.Equal(t, noMetrics{}, a.MetricRegistry)
 	require.Equal(t, time.Minute, a.Metadata.RefreshFrequency)
 	require.False(t, a.Metadata.AllowAutoTopicCreation)
 	require.False(t, a.Consumer.Offsets.AutoCommit.Enable)

@@ -44,7 +44,6 @@ func newProduceLink(addr string, config *sarama.Config) *produceLink {
 	}
 	l.config.Net.Proxy.Enable = true
 	l.config.Net.Proxy.Dialer = l
-	l.config.MetricRegistry = noMetrics{}
 	return l
 }
 

@@ -3,7 +3,6 @@ package kafka
 import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
-	"github.com/rcrowley/go-metrics"
 )
 
 // produceMetrics are what the producer counts. No label names a topic: targets are
@@ -55,30 +54,4 @@ func newProduceMetrics(reg prometheus.Registerer) *produceMetrics {
 		connections:  gauge("connections", "Connections for produce requests."),
 		disconnected: counter("disconnects_total", "Connections for produce requests that broke."),
 	}
-}
-
-// noMetrics is a registry that keeps nothing. The library would keep four metrics for
-// every topic we write to, two of them with a sample of 1028 values, and look each of
-// them up for every request.
-type noMetrics struct{}
-
-var _ metrics.Registry = noMetrics{}
-
-func (noMetrics) Each(func(string, any))            {}
-func (noMetrics) Get(string) any                    { return nil }
-func (noMetrics) GetAll() map[string]map[string]any { return nil }
-func (noMetrics) Register(string, any) error        { return nil }
-func (noMetrics) RunHealthchecks()                  {}
-func (noMetrics) Unregister(string)                 {}
-func (noMetrics) UnregisterAll()                    {}
-func (noMetrics) GetOrRegister(_ string, metric any) any {
-	switch metric.(type) {
-	case func() metrics.Meter:
-		return metrics.NilMeter{}
-	case func() metrics.Histogram:
-		return metrics.NilHistogram{}
-	case func() metrics.Counter:
-		return metrics.NilCounter{}
-	}
-	return metric
 }

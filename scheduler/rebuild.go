@@ -113,6 +113,7 @@ func (p *partition) rebuilt(b *Batch, boot time.Duration) {
 	if position >= r.target && !p.tracker.Restoring() {
 		r.over = true
 		p.endRebuild()
+		p.shown = boot - statusEvery // whoever waits for it sees it at once
 		took := boot - r.began
 		// A window of scattered records is a pass over the same log.
 		p.recall.took = max(p.recall.took, took)

@@ -134,12 +134,17 @@ type laneTable struct {
 	byName map[laneName]*lane
 	byID   []*lane
 	free   []uint32
+	last   *lane // found last: most often the next record's as well
 }
 
 func newLaneTable() *laneTable { return &laneTable{byName: map[laneName]*lane{}} }
 
 func (t *laneTable) get(name laneName) *lane {
+	if t.last != nil && t.last.laneName == name {
+		return t.last
+	}
 	if l, ok := t.byName[name]; ok {
+		t.last = l
 		return l
 	}
 	l := &lane{laneName: name, hash: offset.LaneOf(name.target), soonest: math.MaxInt64}
@@ -184,6 +189,9 @@ func (t *laneTable) done(l *lane) {
 func (t *laneTable) release(l *lane) {
 	if l.pending > 0 {
 		return
+	}
+	if t.last == l {
+		t.last = nil
 	}
 	delete(t.byName, l.laneName)
 	t.byID[l.id] = nil
