@@ -64,7 +64,7 @@ demo: build ## Show the main job in 20 seconds: delays, a kill in the middle, no
 
 .PHONY: test
 test: $(TOOLS)/broker ## Run all tests, on Apache Kafka where there are Java and Maven
-	$(TOOLS)/broker -- $(GO) test -timeout 15m $(TEST) $(PKG)
+	test/failed.sh $(TOOLS)/broker -- $(GO) test -timeout 15m $(TEST) $(PKG)
 ifeq ($(PKG)$(RUN),./...)
 	$(MAKE) --no-print-directory test-deploy
 endif
@@ -80,7 +80,7 @@ test-containers: ## Run the image, a broker's image and compose.yaml in Docker (
 
 .PHONY: test-race
 test-race: ## Run all that needs no JVM under the race detector
-	$(NO_JVM) $(GO) test -race -timeout 15m $(TEST) $(PKG)
+	$(NO_JVM) test/failed.sh $(GO) test -race -timeout 15m $(TEST) $(PKG)
 
 .PHONY: test-cpu
 test-cpu: ## Run the packages without a client on 1, 2 and 4 processors

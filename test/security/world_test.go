@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(testkafka.Suite(m), goleak.IgnoreAnyFunction("github.com/rcrowley/go-metrics.(*meterArbiter).tick"))
 }
 
-// patience is for what takes a moment on an idle machine.
-const patience = 40 * time.Second
+// patience is for what takes a moment on an idle machine, and is spent only on failure.
+const patience = 90 * time.Second
 
 // Listeners of the broker beside the one of Addrs, which takes a certificate and a login
 // by SCRAM, and has a proxy in front of it.
