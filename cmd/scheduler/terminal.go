@@ -6,17 +6,14 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"golang.org/x/term"
 )
 
-// isTerminal says whether somebody watches a stream. Other character devices, such as
-// the null device, count too: what they are sent does not matter.
+// isTerminal says whether somebody sits at the other end of a stream.
 func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // Intervals of the progress line.
