@@ -136,7 +136,12 @@ func (s *stream) takePast(ctx context.Context, part *part) {
 	r := s.past
 	p := decodePage(s.topic, s.partition, s.next, part, r.wants())
 	s.start, s.end, s.beyond = part.LogStartOffset, stableEnd(part), false
+	// Of what a pass reads most is not wanted: what is wanted is copied out, and the rest
+	// does not become garbage many times as large as what is kept.
+	p.records = copyRecords(p.records)
 	s.fetcher.metrics.past.Add(float64(p.passed))
+	r.measure(part, p.passed)
+	part.release()
 	switch {
 	case p.next > s.next:
 	case p.err != nil:
@@ -150,7 +155,6 @@ func (s *stream) takePast(ctx context.Context, part *part) {
 		return
 	}
 	s.trouble.clear()
-	r.measure(part, p.passed)
 	from := s.next
 	s.next = r.reach(p.next)
 	s.deliver(ctx, scheduler.Batch{From: from, Records: below(p.records, s.next), Passed: p.passed})

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -32,7 +33,40 @@ type tap struct {
 	number  uint32     // of that request
 	version int16
 	rest    []byte // of the response, for the library
-	kept    map[place][]byte
+	kept    *kept
+	spare   []byte // a body that was given back
+}
+
+// kept is what was kept of a response.
+type kept struct {
+	tap     *tap
+	body    []byte
+	records map[place][]byte // aliases of the body
+	users   atomic.Int32     // parts that are not released
+}
+
+// release says that a part's records are not used any more. When all have said so, the
+// next response is read into the same bytes; if one never does, the collector takes them.
+func (k *kept) release() {
+	if k != nil && k.users.Add(-1) == 0 {
+		k.tap.mu.Lock()
+		defer k.tap.mu.Unlock()
+		if cap(k.body) > cap(k.tap.spare) {
+			k.tap.spare = k.body
+		}
+	}
+}
+
+// body gives n bytes to read a response into.
+func (t *tap) body(n int64) []byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if int64(cap(t.spare)) < n {
+		return make([]byte, n)
+	}
+	b := t.spare[:n]
+	t.spare = nil
+	return b
 }
 
 // wrote looks at a request on its way out. The library writes each in one go.
@@ -62,7 +96,7 @@ func (t *tap) read(conn net.Conn, b []byte) (int, error) {
 	if !awaited {
 		return conn.Read(b)
 	}
-	response, kept, err := readFetch(conn, version, number)
+	response, kept, err := t.readFetch(conn, version, number)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.awaited = false
@@ -75,7 +109,7 @@ func (t *tap) read(conn net.Conn, b []byte) (int, error) {
 }
 
 // take gives what was kept of the last response.
-func (t *tap) take() map[place][]byte {
+func (t *tap) take() *kept {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	kept := t.kept
@@ -85,7 +119,7 @@ func (t *tap) take() map[place][]byte {
 
 // readFetch reads one response and takes the records out of it. What it makes no sense
 // of it leaves to the library as it came, to say what is wrong with it.
-func readFetch(conn io.Reader, version int16, number uint32) (response []byte, kept map[place][]byte, err error) {
+func (t *tap) readFetch(conn io.Reader, version int16, number uint32) (response []byte, k *kept, err error) {
 	head := make([]byte, frameHead)
 	if _, err := io.ReadFull(conn, head); err != nil {
 		return nil, nil, err
@@ -94,17 +128,19 @@ func readFetch(conn io.Reader, version int16, number uint32) (response []byte, k
 	if binary.BigEndian.Uint32(head[4:]) != number || size < 0 || size > int64(sarama.MaxResponseSize) {
 		return head, nil, nil
 	}
-	body := make([]byte, size)
+	body := t.body(size)
 	if _, err := io.ReadFull(conn, body); err != nil {
 		return nil, nil, err
 	}
-	s := splitter{in: cursor{raw: body}, out: head, kept: make(map[place][]byte)}
+	k = &kept{tap: t, body: body, records: make(map[place][]byte)}
+	s := splitter{in: cursor{raw: body}, out: head, kept: k.records}
 	s.response(version)
 	if s.in.bad || len(s.in.raw) > s.in.at {
 		return append(head, body...), nil, nil
 	}
 	binary.BigEndian.PutUint32(s.out, uint32(len(s.out)-4))
-	return s.out, s.kept, nil
+	k.users.Store(int32(len(k.records)))
+	return s.out, k, nil
 }
 
 // splitter takes a response apart.
@@ -165,14 +201,18 @@ func (s *splitter) partition(topic string, version int16) {
 // fetched is the response to a fetch.
 type fetched struct {
 	*sarama.FetchResponse
-	kept map[place][]byte
+	kept *kept // nil: nothing
 }
 
 // part is what a response says of one partition.
 type part struct {
 	*sarama.FetchResponseBlock
 	records []byte // as they came, in batches, the last of which may be cut off
+	kept    *kept
 }
+
+// release says that nobody uses the records any more, nor anything that aliases them.
+func (p *part) release() { p.kept.release() }
 
 // part gives what is said of a partition, nil if nothing.
 func (f *fetched) part(topic string, partition int32) *part {
@@ -180,7 +220,14 @@ func (f *fetched) part(topic string, partition int32) *part {
 	if block == nil {
 		return nil
 	}
-	return &part{FetchResponseBlock: block, records: f.kept[place{topic: topic, partition: partition}]}
+	p := &part{FetchResponseBlock: block}
+	if f.kept != nil {
+		var ok bool
+		if p.records, ok = f.kept.records[place{topic: topic, partition: partition}]; ok {
+			p.kept = f.kept
+		}
+	}
+	return p
 }
 
 // nothing says that there are no records in it, not even a piece of one.
