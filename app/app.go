@@ -34,6 +34,10 @@ type App struct {
 // committed: a group that cannot be left in that time is left to its session timeout.
 const leaveWithin = 10 * time.Second
 
+// closeWithin bounds the closing of what has nothing left to do: what was in flight has
+// been awaited.
+const closeWithin = 2 * time.Second
+
 // hurriedLeave is the same after a second signal.
 const hurriedLeave = 5 * time.Second
 
@@ -80,10 +84,10 @@ func (a *App) Run(ctx, hurry context.Context) error {
 		watched := w.start(ctx)
 		err = a.work(ctx, hurry, p)
 		watched()
-		end = append(p.closing(), end...)
+		end = append(p.closing(a.log), end...)
 	}
 	a.health.set("stopping", "stopping")
-	stopCtx, cancel := context.WithTimeout(hurry, a.config.Shutdown.DrainTimeout)
+	stopCtx, cancel := context.WithTimeout(hurry, closeWithin)
 	defer cancel()
 	err = errors.Join(err, end.run(stopCtx, a.log))
 	a.log.Info("stopped", zap.Error(err))

@@ -11,8 +11,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"delay-scheduler/config"
 	"delay-scheduler/internal/testkafka"
@@ -171,6 +173,40 @@ func TestSecondSignalSkipsTheWaits(t *testing.T) {
 	r.stop()
 	r.hush()
 	_ = r.ended(20 * time.Second) // whether all could be closed in no time is not the point
+}
+
+// TestAStopWaitsOnceForWhatIsNotAnswered has a target's broker that takes records and
+// says nothing. What is unanswered at the end is sent again after the next start, which
+// is no failure of the stop.
+func TestAStopWaitsOnceForWhatIsNotAnswered(t *testing.T) {
+	b := testkafka.Fake(t)
+	for _, topic := range []string{"a-delay", "a", "a-dlq"} {
+		b.CreateTopic(topic, 1, nil)
+	}
+	c := settings(t, b.Addrs()...)
+	c.Shutdown.DrainTimeout = 6 * time.Second
+	core, logs := observer.New(zap.WarnLevel)
+	r := runWith(t, c, zap.New(core))
+	r.awaitReady()
+	taken := make(chan struct{}, 100)
+	b.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		b.KeepControl()
+		ours := req.(*kmsg.ProduceRequest).Topics[0].Topic == "a"
+		if ours {
+			taken <- struct{}{}
+		}
+		return nil, nil, ours
+	})
+	testkafka.Produce(t, b, &kgo.Record{Topic: "a-delay", Headers: []kgo.RecordHeader{
+		{Key: "target-topic", Value: []byte("a")}, {Key: "delay-ms", Value: []byte("1")},
+	}})
+	<-taken
+	r.stop()
+	began := time.Now()
+	require.NoError(t, r.ended(20*time.Second))
+	require.GreaterOrEqual(t, time.Since(began), c.Shutdown.DrainTimeout)
+	require.Less(t, time.Since(began), 2*c.Shutdown.DrainTimeout-time.Second, "it is awaited once")
+	require.NotEmpty(t, logs.FilterMessageSnippet("in doubt").All())
 }
 
 func TestStartStopStress(t *testing.T) {

@@ -43,7 +43,7 @@ func newParts(c *config.Config, log *zap.Logger, reg prometheus.Registerer) (p *
 	p = &parts{budget: bucket.NewBudget(int64(c.Memory.Budget))}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, p.closing().run(context.Background(), log))
+			err = errors.Join(err, p.closing(log).run(context.Background(), log))
 			p = nil
 		}
 	}()
@@ -85,7 +85,7 @@ func newParts(c *config.Config, log *zap.Logger, reg prometheus.Registerer) (p *
 }
 
 // closing is the end of the stop, after the group was left.
-func (p *parts) closing() steps {
+func (p *parts) closing(log *zap.Logger) steps {
 	var s steps
 	add := func(name string, stop func(ctx context.Context) error) { s = append(s, step{name, stop}) }
 	if p.scheduler != nil {
@@ -95,7 +95,13 @@ func (p *parts) closing() steps {
 		add("fetcher", func(context.Context) error { p.fetcher.Close(); return nil })
 	}
 	if p.producer != nil {
-		add("producer", p.producer.Close)
+		add("producer", func(ctx context.Context) error {
+			if err := p.producer.Close(ctx); err != nil {
+				// No failure of the stop: it was awaited for as long as the configuration says.
+				log.Warn("what was not answered before the end is in doubt, and may be sent again after the next start", zap.Error(err))
+			}
+			return nil
+		})
 	}
 	if p.forwarder != nil {
 		add("forwarder", func(context.Context) error { p.forwarder.Close(); return nil })

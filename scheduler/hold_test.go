@@ -86,8 +86,9 @@ func TestDecisionToSendSendsEachHeldRecordOnce(t *testing.T) {
 		w.start()
 		w.after(2 * time.Second)
 		require.False(t, w.s.Decide("a-delay", 0, offset.Decision{Below: 99}), "another hold than there is")
+		due := w.held().Due
 		require.True(t, w.decide(0))
-		require.False(t, w.s.Decide("a-delay", 0, offset.Decision{Below: 5, Due: w.held().Due}), "it was decided already")
+		require.False(t, w.s.Decide("a-delay", 0, offset.Decision{Below: 5, Due: due}), "it was decided already")
 		w.after(time.Second)
 		require.Nil(t, w.held())
 		require.Equal(t, []int64{4, 0, 1, 2}, w.offsets())

@@ -93,6 +93,7 @@ type Scheduler struct {
 	loops    map[place]*partition
 	memory   map[place][]remembered
 	stopping bool
+	drained  bool // all that a stop awaits was awaited
 }
 
 // New makes a scheduler without partitions. A nil registerer gives no metrics.
@@ -123,8 +124,18 @@ func (s *Scheduler) Quiesce(ctx context.Context) {
 	})
 }
 
-// Release implements Handler.
-func (s *Scheduler) Release(ctx context.Context) { s.drainAll(ctx, true) }
+// Release implements Handler. After a Drain it waits for no more than the commits.
+func (s *Scheduler) Release(ctx context.Context) {
+	s.mu.Lock()
+	drained := s.drained
+	s.mu.Unlock()
+	if drained {
+		over, cancel := context.WithCancel(ctx)
+		cancel()
+		ctx = over
+	}
+	s.drainAll(ctx, true)
+}
 
 // Drain is the first half of a stop: nothing new is read or sent, what is in flight
 // is awaited until ctx ends, everything is committed, and nothing is assigned any more.
@@ -133,6 +144,9 @@ func (s *Scheduler) Drain(ctx context.Context) {
 	s.stopping = true
 	s.mu.Unlock()
 	s.drainAll(ctx, false)
+	s.mu.Lock()
+	s.drained = true
+	s.mu.Unlock()
 }
 
 func (s *Scheduler) drainAll(ctx context.Context, hold bool) {
