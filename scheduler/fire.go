@@ -44,20 +44,21 @@ func (p *partition) fire(now int64, boot time.Duration) {
 
 // pop takes a chunk of what is due out of the index. Once plenty waits for its lanes,
 // more is popped only now and then: a burst that all loops popped at once would keep
-// the processors from those who send its first records. It never stops, because behind
-// the backlog of one lane there may be records for another.
+// the processors from those who send its first records. It does not stop as long as there
+// may be records for another lane behind the backlog of one.
 func (p *partition) pop(now int64, boot time.Duration) {
 	waiting := 0
 	for _, l := range p.waiters {
 		waiting += l.waiting()
 	}
 	plenty := waiting >= plentyWaits
-	if plenty && boot < p.popNext || len(p.late) >= p.lateMost() {
+	most := min(chunk, p.lateMost()-(len(p.late)-p.unshelved)) // all of them may have no payload
+	if plenty && (boot < p.popNext || !p.starving()) || most <= 0 {
 		return
 	}
 	p.popNext = boot + popPause
 	far := p.index.Far()
-	p.due = p.index.PopDue(now+faultEarly, chunk, p.due[:0])
+	p.due = p.index.PopDue(now+faultEarly, most, p.due[:0])
 	if far -= p.index.Far(); far > 0 {
 		p.account.Force(int64(far) * bucket.Cost(0))
 	}
@@ -67,7 +68,7 @@ func (p *partition) pop(now int64, boot time.Duration) {
 		p.tracker.Due(e.Offset, l.key(e.Due), l.hash)
 		p.enqueue(l, *e)
 	}
-	p.more = p.more || (len(p.due) == chunk && !plenty && p.phase == running)
+	p.more = p.more || (len(p.due) == most && !plenty && p.phase == running)
 	clear(p.due)
 }
 

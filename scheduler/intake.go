@@ -97,7 +97,7 @@ func (p *partition) again(known *offset.Set, from int64) {
 	p.account.Close()
 	p.account = p.s.parts.Budget.Open()
 	p.index, p.lanes, p.waiters, p.returned = bucket.New(), newLaneTable(), nil, nil
-	p.ties = map[tie][]bucket.Entry{}
+	p.ties, p.inOrder, p.unshelved = map[tie][]bucket.Entry{}, nil, 0
 	p.late, p.vanished, p.recall, p.room, p.renewal = map[int64]tie{}, nil, recalling{took: p.recall.took}, newRoom(), nil
 	p.tracker = p.s.newTracker(p.claim, p.source, from)
 	p.tracker.Restore(known)

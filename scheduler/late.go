@@ -14,9 +14,13 @@ import (
 const (
 	// lateMost bounds how many records of a partition may be due and wait for their
 	// payloads, and lateShare what they may take of the budget. Beyond it nothing more is
-	// popped.
-	lateMost  = 16384
+	// popped. What is late leaves in the order of the log, and so has to be told one by
+	// one in a commit, whose metadata has room for two or three thousand.
+	lateMost  = 2048
 	lateLeast = 256
+	// shelfMost is how many more may be asked for that wait on a lane's shelf. They leave
+	// in the order of their dues (letGo), so a commit need not tell of each.
+	shelfMost = 16384
 	lateShare = 64
 	// lateBytesEach is what such a record takes in the table.
 	lateBytesEach = 96
@@ -31,8 +35,13 @@ type losses struct {
 
 // lateMost is how many records may be late at one time.
 func (p *partition) lateMost() int {
+	return min(p.shelfMost(), lateMost)
+}
+
+// shelfMost is how many may be late at one time because they wait on shelves.
+func (p *partition) shelfMost() int {
 	each := bucket.Cost(0) + lateBytesEach
-	return int(min(max(p.s.parts.Budget.Limit()/lateShare/each, lateLeast), lateMost))
+	return int(min(max(p.s.parts.Budget.Limit()/lateShare/each, lateLeast), shelfMost))
 }
 
 // lateBytes is what the records without payload take beside the index.
@@ -55,7 +64,7 @@ func (p *partition) bare(l *lane, e bucket.Entry) {
 		p.gone(tie{e.Due, e.Lane}, e.Offset)
 	case len(l.behind) > 0:
 		l.behind = append(l.behind, e)
-	case l.shelf.Len() > 0 || l.waiting() > chunk || l.stuckSince != 0:
+	case l.shelf.Len() > 0 || p.mustShelve(l):
 		p.account.Release(bucket.Cost(0))
 		l.shelf.push(e.Key())
 		p.queue(l)
@@ -63,6 +72,19 @@ func (p *partition) bare(l *lane, e bucket.Entry) {
 		p.beLate(e)
 	}
 }
+
+// mustShelve says that a lane's record without payload is not worth reading back yet:
+// the target takes nothing, or so little that others would wait for what is read for it.
+// A backlog that is everybody's is no reason: to catch up, payloads have to be there.
+func (p *partition) mustShelve(l *lane) bool {
+	stuck := l.stuckSince != 0
+	return stuck && time.Duration(p.turned.Load())-l.stuckSince >= stuckLane ||
+		(stuck || l.waiting() > chunk) && p.starving()
+}
+
+// starving says that some lane has nothing that waits, and so may have something in the
+// index behind what is due of the others.
+func (p *partition) starving() bool { return len(p.waiters) < len(p.lanes.byName) }
 
 // beLate lets a record wait for its payload.
 func (p *partition) beLate(e bucket.Entry) {
@@ -112,12 +134,22 @@ func (p *partition) untie(at tie, offset int64, m delay.Message) {
 	for n < len(waiting) && waiting[n].Message != nil {
 		n++
 	}
-	p.returned = append(p.returned, waiting[:n]...)
+	if p.unshelved > 0 {
+		p.inOrder = append(p.inOrder, waiting[:n]...)
+	} else {
+		p.returned = append(p.returned, waiting[:n]...)
+	}
 	if waiting = waiting[n:]; len(waiting) == 0 {
 		delete(p.ties, at)
 		return
 	}
 	p.ties[at] = waiting
+}
+
+// letGo lets what came back in the order of the log leave in that of its dues.
+func (p *partition) letGo() {
+	p.returned = append(p.returned, p.inOrder...)
+	p.inOrder, p.unshelved = nil, min(p.unshelved, len(p.late))
 }
 
 // lateWanted lists what is late, by offset.

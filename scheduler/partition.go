@@ -79,11 +79,14 @@ type partition struct {
 	recall   recalling
 	late     map[int64]tie // due, and their payloads are not back yet, by offset
 	ties     map[tie][]bucket.Entry
+	inOrder  []bucket.Entry     // of a shelf, back before the end of the pass
 	vanished map[int64]struct{} // not due yet, and known to be in no log any more
 	lost     losses
-	renewal  func()        // reads the partition again; nil: no need to
-	renewBy  time.Duration // boot time until which what is in flight is awaited for it
-	keys     []bucket.Key  // scratch
+	// unshelved is how many of what is late were asked for from a shelf.
+	unshelved int
+	renewal   func()        // reads the partition again; nil: no need to
+	renewBy   time.Duration // boot time until which what is in flight is awaited for it
+	keys      []bucket.Key  // scratch
 
 	candidate candidacy
 	kept      int64         // records that the hold keeps

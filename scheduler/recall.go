@@ -129,6 +129,7 @@ func (p *partition) payload(w bucket.Wanted, rec *delay.Record, now int64) bool 
 	cost := bucket.Cost(len(m))
 	p.room.seen(cost)
 	if !p.payloadRoom(cost-bucket.Cost(0), w, isLate) {
+		p.letGo() // It makes room as it leaves.
 		// What is not due soon waits for room, but not those behind it that are late; and
 		// of those none that could not leave before another one anyhow.
 		if isLate {
@@ -227,6 +228,7 @@ func (p *partition) endPass(boot time.Duration) {
 	}
 	r.stream.Close()
 	r.free(p.account)
+	p.letGo()
 	r.passAt = boot + passPause
 	if r.window && r.at == len(r.wanted) {
 		// Windows differ, and one that is begun too late costs more than one too early.

@@ -117,7 +117,7 @@ func (p *partition) unshelve(l *lane) {
 	if l.shelf.Len() == 0 || l.stuckSince != 0 || l.waiting() > chunk/2 {
 		return
 	}
-	n := min(int64(p.lateMost()-len(p.late)), max(p.account.Free()/p.room.each, windowRecords))
+	n := min(int64(p.shelfMost()-len(p.late)), max(p.account.Free()/p.room.each, windowRecords))
 	if n <= 0 {
 		return
 	}
@@ -126,11 +126,24 @@ func (p *partition) unshelve(l *lane) {
 		p.account.Force(bucket.Cost(0))
 		p.beLate(bucket.Entry{Due: k.Due, Offset: k.Offset, Lane: l.id})
 	}
+	p.unshelved += len(p.keys)
 	if l.shelf.Len() == 0 {
-		behind := l.behind
-		l.behind = nil
-		for _, e := range behind {
-			p.enqueue(l, e)
+		p.moveUp(l)
+	}
+}
+
+// moveUp lets what waited behind a shelf that is empty take its place, up to the first
+// without payload that is too much: that one is the beginning of the next shelf.
+func (p *partition) moveUp(l *lane) {
+	behind := l.behind
+	l.behind = nil
+	for i, e := range behind {
+		if len(e.Message) == 0 && len(p.late)-p.unshelved >= p.lateMost() {
+			p.account.Release(bucket.Cost(0))
+			l.shelf.push(e.Key())
+			l.behind = behind[i+1:]
+			return
 		}
+		p.enqueue(l, e)
 	}
 }

@@ -81,26 +81,6 @@ func TestRecordsBeyondTheBudgetLeaveAtTheirMillisecond(t *testing.T) {
 	})
 }
 
-// Once more was late than may wait by itself, a pass was made for that alone and the next
-// one followed at once, so that there was never a window again: the rest stayed behind
-// for good, although there was room.
-func TestWhatHasFallenBehindCatchesUpByWindows(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *workbench) {
-		const n = 20_000
-		w.limit = 1 << 20
-		w.scatter(n, 5*time.Second, 6*time.Second)
-		w.topic.recall.wait = 100 * time.Millisecond // 4 s for a pass over the log
-		w.start()
-		w.after(time.Second)
-		far := w.status().Far
-		require.Greater(t, far, n/4)
-		w.after(90 * time.Second)
-		w.once(n)
-		room := n - far
-		require.LessOrEqual(t, len(w.topic.recalls()), 2+2*far/room, "of %d records without payload, with room for %d", far, room)
-	})
-}
-
 func TestBurstLargerThanTheBudgetLeavesInOffsetOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *workbench) {
 		w.limit = small
