@@ -115,7 +115,7 @@ fuzz: ## Run every fuzz target for FUZZTIME
 	done
 
 .PHONY: bench
-bench: ## Measure against must and aim on Apache Kafka, 45 minutes, write docs/benchmarks.md (BENCH=-quick)
+bench: ## Measure against must and aim on Apache Kafka, half an hour, write docs/benchmarks.md (BENCH=-quick)
 	$(GO) run ./bench -write docs/benchmarks.md $(BENCH)
 
 .PHONY: bench-micro

@@ -25,7 +25,7 @@ func TestFlagsHaveTheDefaultsOfASeriousRun(t *testing.T) {
 	require.Equal(t, []int{3, 1}, []int{o.cheap(), o.long()})
 	require.Equal(t, []int{10_000, 50_000}, []int{o.rate, o.fastRate})
 	require.Equal(t, []time.Duration{time.Minute, time.Second, time.Minute}, []time.Duration{o.length, o.leastDelay, o.mostDelay})
-	require.Equal(t, 1500*time.Second, o.span)
+	require.Equal(t, aimSpan, o.span)
 	require.Equal(t, 10*time.Second, o.settle)
 	require.Equal(t, 35*time.Second, o.lead)
 	require.Empty(t, o.brokers)

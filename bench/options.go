@@ -65,7 +65,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	f.DurationVar(&o.leastDelay, "least-delay", time.Second, "the least of their random delays")
 	f.DurationVar(&o.mostDelay, "most-delay", time.Minute, "the most of their random delays")
 	f.DurationVar(&o.lead, "lead", 0, "how long before its instant a burst begins to be written; 0: by -n")
-	f.DurationVar(&o.span, "scattered-span", 1500*time.Second, "over how long the records of scattered fall due; the aim is 500s")
+	f.DurationVar(&o.span, "scattered-span", aimSpan, "over how long the records of scattered fall due; the must is for 1500s, the aim for 500s")
 	f.DurationVar(&o.farLead, "scattered-lead", 0, "how long before the first of them is due they begin to be written; 0: by -far")
 	f.StringVar(&only, "only", "", "comma separated: "+strings.Join(measurementNames(), ", ")+"; none: all")
 	f.BoolVar(&o.quick, "quick", false, "small numbers, to see that it works: nothing but early, lost and twice binds")
