@@ -97,7 +97,7 @@ type rawRecord struct {
 	offset    int64
 }
 
-// next reads the head of a record, and passes it whole.
+// nextRecord reads the head of a record, and passes it whole.
 func (b *batch) nextRecord(in *cursor) (r rawRecord, ok bool) {
 	r.rest = cursor{raw: in.varbytes()}
 	r.rest.skip(1) // attributes: none is defined
