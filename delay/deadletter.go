@@ -16,10 +16,10 @@ const (
 
 // DeadLetter makes the record for the dead-letter topic: key, value and headers
 // untouched, with the reason and, unless the record says where it was born, its
-// place at the end. The headers are appended as Forward does it.
-func (m Message) DeadLetter(o Origin, topic string, ref Refusal, now int64, headers []Header) Outgoing {
+// place at the end. The memory for the headers comes out of the space.
+func (m Message) DeadLetter(o Origin, topic string, ref Refusal, now int64, space *Space) Outgoing {
 	p := m.parts()
-	start := len(headers)
+	headers := space.places()
 	out := Outgoing{Topic: topic, Key: p.key, Value: p.value}
 	born := false
 	for p.headers > 0 {
@@ -37,7 +37,7 @@ func (m Message) DeadLetter(o Origin, topic string, ref Refusal, now int64, head
 	if !born {
 		headers = appendOrigin(headers, o)
 	}
-	out.Headers = headers[start:len(headers):len(headers)]
+	out.Headers = space.keep(headers)
 	return out
 }
 

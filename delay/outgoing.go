@@ -14,9 +14,47 @@ type Origin struct {
 	Due       int64 // epoch ms
 }
 
-// AddedHeaders is the most that Forward and DeadLetter add to a record's own
-// headers: a slice with room for HeaderCount + AddedHeaders is never reallocated.
+// AddedHeaders is the most that Forward and DeadLetter add to a record's own headers:
+// with HeaderCount it bounds what one takes of a Space.
 const AddedHeaders = 6
+
+// Space is memory that the records of a batch share, so that none of them costs an
+// allocation: places for headers, and bytes for the values that Forward writes. What does
+// not fit into the rest of it gets its own. It may be nil; it belongs to one goroutine, and
+// what was made in it stays valid when it is dropped.
+type Space struct {
+	Headers []Header
+	Values  []byte
+}
+
+// places are those that are left.
+func (s *Space) places() []Header {
+	if s == nil {
+		return nil
+	}
+	return s.Headers[len(s.Headers):]
+}
+
+// keep takes headers that were appended to places for a record, and gives them so that
+// nobody can append into the next one's.
+func (s *Space) keep(headers []Header) []Header {
+	n := len(headers)
+	// Where append has moved them elsewhere, the places are still free.
+	if s != nil && n <= cap(s.Headers)-len(s.Headers) {
+		s.Headers = s.Headers[:len(s.Headers)+n]
+	}
+	return headers[:n:n]
+}
+
+// bytes gives room for as many as size.
+func (s *Space) bytes(size int) []byte {
+	if s == nil || size > cap(s.Values)-len(s.Values) {
+		return make([]byte, 0, size)
+	}
+	from := len(s.Values)
+	s.Values = s.Values[:from+size]
+	return s.Values[from : from : from+size]
+}
 
 // The names that are written, as bytes, so that writing them allocates nothing.
 // Nobody may change them.
@@ -36,11 +74,10 @@ var (
 
 // Forward makes the record for the target: key, value and headers byte for byte
 // and in order, without the headers that were consumed and with ours at the end.
-// The headers are appended to the given slice; the result has only the appended
-// ones, so one slice can serve a whole batch.
-func (m Message) Forward(r *Rules, o Origin, target string, headers []Header) Outgoing {
+// The memory for the headers comes out of the space.
+func (m Message) Forward(r *Rules, o Origin, target string, space *Space) Outgoing {
 	p := m.parts()
-	start := len(headers)
+	headers := space.places()
 	out := Outgoing{Topic: target, Key: p.key, Value: p.value}
 	if r.SourceTimestamp {
 		out.Timestamp = p.timestamp
@@ -51,8 +88,7 @@ func (m Message) Forward(r *Rules, o Origin, target string, headers []Header) Ou
 			headers = append(headers, h)
 		}
 	}
-	headers = mark.appendTo(headers, o)
-	out.Headers = headers[start:len(headers):len(headers)]
+	out.Headers = space.keep(mark.appendTo(headers, o, space))
 	return out
 }
 
@@ -68,14 +104,14 @@ func consumed(key []byte, keep bool) bool {
 	return false
 }
 
-// forwardMark is what Forward writes into the headers. The values share one
-// allocation.
+// forwardMark is what Forward writes into the headers. The values stand one behind
+// another.
 type forwardMark struct {
 	attempt, hops int32
 	timestamp     int64
 }
 
-func (f *forwardMark) appendTo(headers []Header, o Origin) []Header {
+func (f *forwardMark) appendTo(headers []Header, o Origin, space *Space) []Header {
 	size := len(o.Topic) + 3 + digits(int64(o.Partition)) + digits(o.Offset) + digits(f.timestamp) + digits(o.Due)
 	if f.hops > 0 {
 		size += digits(int64(f.hops))
@@ -83,7 +119,7 @@ func (f *forwardMark) appendTo(headers []Header, o Origin) []Header {
 	if f.attempt > 0 {
 		size += digits(int64(f.attempt))
 	}
-	b := make([]byte, 0, size)
+	b := space.bytes(size)
 	b = appendIdentity(b, o.Topic, o.Partition, o.Offset, f.timestamp)
 	headers = append(headers, Header{Key: keyDelayID, Value: slices.Clip(b)})
 	headers, b = appendNumber(headers, b, keyDelayDue, o.Due)

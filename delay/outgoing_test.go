@@ -73,19 +73,30 @@ func TestForwardWithTheSourcesTimestamp(t *testing.T) {
 	require.Equal(t, base, delay.Pack(awkward(), &delay.Request{}, nil).Forward(r, origin, "a", nil).Timestamp)
 }
 
-func TestForwardAppendsToASlab(t *testing.T) {
+func TestRecordsShareASpaceAndNothingInIt(t *testing.T) {
 	rec := awkward()
 	m := delay.Pack(rec, &delay.Request{Attempt: 1, Hops: 1}, nil)
-	slab := make([]delay.Header, 0, 2*(m.HeaderCount()+delay.AddedHeaders))
-	first := m.Forward(delayRules(), origin, "a", slab)
-	slab = slab[:len(first.Headers)]
-	second := m.Forward(delayRules(), delay.Origin{Topic: "b-delay", Due: base}, "a", slab)
-	require.Same(t, &slab[:cap(slab)][len(slab)], &second.Headers[0], "no reallocation")
-	requireHeader(t, first.Headers, "delay-id", "a-delay/3/17/1790000000000")
-	requireHeader(t, second.Headers, "delay-id", "b-delay/0/0/1790000000000")
+	places := make([]delay.Header, 0, 2*(m.HeaderCount()+delay.AddedHeaders))
+	values := make([]byte, 0, 100)
+	space := &delay.Space{Headers: places, Values: values}
+	first := m.Forward(delayRules(), origin, "a", space)
+	second := m.Forward(delayRules(), delay.Origin{Topic: "b-delay", Due: base}, "a", space)
+	require.Same(t, &places[:1][0], &first.Headers[0])
+	require.Same(t, &places[:cap(places)][len(first.Headers)], &second.Headers[0], "no reallocation")
+	id := first.Headers[len(rec.Headers)]
+	require.Equal(t, "delay-id", string(id.Key))
+	require.Same(t, &values[:1][0], &id.Value[0], "no allocation")
 
+	third := m.Forward(delayRules(), delay.Origin{Topic: "c-delay", Due: base}, "a", space)
+	require.Equal(t, rec.Headers[0], third.Headers[0], "what does not fit is as good")
+	for topic, out := range map[string]delay.Outgoing{"a-delay/3/17": first, "b-delay/0/0": second, "c-delay/0/0": third} {
+		requireHeader(t, out.Headers, "delay-id", topic+"/1790000000000")
+		requireHeader(t, out.Headers, "delay-hops", "1")
+	}
 	_ = append(first.Headers, delay.Header{Key: []byte("intruder")})
 	require.Equal(t, rec.Headers[0], second.Headers[0], "appending to one does not write into the next")
+	_ = append(first.Headers[len(first.Headers)-1].Value, "intruder"...)
+	requireHeader(t, second.Headers, "delay-id", "b-delay/0/0/1790000000000")
 }
 
 func TestForwardWritesExtremeNumbers(t *testing.T) {

@@ -84,7 +84,10 @@ func (p *Port) handOver(r reservation, entries []bucket.Entry) bool {
 	defer r.lane.handing.Add(-1)
 	n := len(entries)
 	records := make([]sending, n)
-	b := builder{now: p.f.now().UnixMilli(), out: p.out[:0], headers: make([]delay.Header, 0, n*p.places)}
+	b := builder{now: p.f.now().UnixMilli(), out: p.out[:0], space: delay.Space{
+		Headers: make([]delay.Header, 0, n*p.places),
+		Values:  make([]byte, 0, n*(len(p.topic)+usualValues)),
+	}}
 	for i := range entries {
 		s := &records[i]
 		*s = sending{entry: entries[i], port: p, lane: r.lane, bytes: p.sizes[i], epoch: r.epoch}
@@ -127,39 +130,35 @@ const (
 	// usualHeaders is how many headers a forwarded record is first thought to have: id,
 	// due and a few of its own.
 	usualHeaders = 5
+	// usualValues is what the values of our headers take beside the name of the source:
+	// partition, offset, timestamp and due time, in decimal.
+	usualValues = 42
 	// mostHeaders bounds the places that are set aside for a record.
 	mostHeaders = 32
 )
 
-// builder makes the producer's records. Their headers share one allocation, as large as
-// the records before these needed; where one does not fit it gets its own.
+// builder makes the producer's records. Their headers share a space, as large as the
+// records before these needed.
 type builder struct {
-	now     int64
-	out     []delay.Outgoing
-	headers []delay.Header
-	placed  int // headers of all records
+	now    int64
+	out    []delay.Outgoing
+	space  delay.Space
+	placed int // headers of all records
 }
 
 func (b *builder) add(s *sending) {
 	o := delay.Origin{Topic: s.port.topic, Partition: s.port.partition, Offset: s.entry.Offset, Due: s.entry.Due}
 	m, target := s.entry.Message, s.lane.target
-	used := len(b.headers)
-	free := b.headers[used:used:cap(b.headers)]
 	var out delay.Outgoing
 	switch {
 	case s.refusal == nil:
-		out = m.Forward(s.port.rules, o, target, free)
+		out = m.Forward(s.port.rules, o, target, &b.space)
 	case s.pointer:
 		out = m.Pointer(o, target, *s.refusal, b.now)
 	default:
-		out = m.DeadLetter(o, target, *s.refusal, b.now, free)
+		out = m.DeadLetter(o, target, *s.refusal, b.now, &b.space)
 	}
 	b.placed += len(out.Headers)
-	if n := len(out.Headers); !s.pointer && n <= cap(free) {
-		// It fitted: append has not moved it elsewhere.
-		b.headers = b.headers[:used+n]
-		out.Headers = out.Headers[:n:n]
-	}
 	out.Tag = s
 	b.out = append(b.out, out)
 }
