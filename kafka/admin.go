@@ -174,7 +174,7 @@ func fetchRecord(ctx context.Context, conn *connection, topic string, partition 
 	if err != nil {
 		return delay.Record{}, err
 	}
-	page := decodePage(topic, partition, offset, part, nil)
+	page := decodePage(topic, partition, offset, part, nil, 0)
 	if len(page.records) > 0 && page.records[0].Offset == offset {
 		return copyRecords(page.records[:1])[0], nil
 	}

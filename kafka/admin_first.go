@@ -58,7 +58,7 @@ func firstRecord(ctx context.Context, conn *connection, topic string, partition 
 		if err != nil {
 			return delay.Record{}, false, err
 		}
-		page := decodePage(topic, partition, from, part, nil)
+		page := decodePage(topic, partition, from, part, nil, 0)
 		if len(page.records) > 0 {
 			return copyRecords(page.records[:1])[0], true, nil
 		}

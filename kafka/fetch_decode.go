@@ -18,7 +18,13 @@ type page struct {
 	passed  int // records that were looked at, wanted or not
 	// err is why what is at next cannot be decoded; what is before it can be used.
 	err error
+	// more says that it ends before the response does: there was enough.
+	more bool
 }
+
+// enough is how many bytes of records, unpacked, are decoded at a time, unless a single
+// batch has more; 0: all there are.
+type enough int
 
 // wants says which offsets between two, both included, are wanted. It is asked with
 // offsets that ascend.
@@ -29,7 +35,7 @@ type wants func(first, last int64) bool
 // aborted batches, and the gaps that compaction leaves within a batch or before one,
 // or instead of one: it keeps the last batch of a producer, without records, to remember
 // its sequence. The records alias the response. wanted nil wants all.
-func decodePage(topic string, partition int32, from int64, p *part, wanted wants) page {
+func decodePage(topic string, partition int32, from int64, p *part, wanted wants, most enough) page {
 	d := decoder{topic: topic, partition: partition, from: from, wanted: wanted}
 	d.aborted = slices.Clone(p.AbortedTransactions)
 	slices.SortFunc(d.aborted, func(a, b *sarama.AbortedTransaction) int {
@@ -43,6 +49,9 @@ func decodePage(topic string, partition int32, from int64, p *part, wanted wants
 		d.messageSet(set.MsgSet)
 	}
 	for rest := p.records; d.err == nil; {
+		if d.more = most > 0 && d.unpacked >= int(most); d.more {
+			break
+		}
 		var b *batch
 		if b, rest, d.err = nextBatch(rest); b == nil {
 			break
@@ -59,6 +68,7 @@ type decoder struct {
 	from      int64
 	wanted    wants
 	headers   headerSlab
+	unpacked  int // bytes
 
 	aborted  []*sarama.AbortedTransaction // not yet reached, by first offset
 	aborting map[int64]struct{}           // producers inside an aborted transaction
@@ -102,6 +112,7 @@ func (d *decoder) take(b *batch) error {
 	if err != nil {
 		return err
 	}
+	d.unpacked += len(plain)
 	if d.wanted == nil {
 		d.records = slices.Grow(d.records, b.count)
 	}

@@ -2,11 +2,14 @@ package kafka
 
 import (
 	"bytes"
+	"encoding/binary"
 	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/IBM/sarama"
+	"github.com/klauspost/compress/snappy/xerial"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -57,7 +60,7 @@ func TestDecodeTakesTheAppendTimeForTheWholeBatch(t *testing.T) {
 	const appended, earlier = 1_700_000_000_000, 1_600_000_000_000
 	b := written(kmsg.RecordBatch{FirstOffset: 5, LastOffsetDelta: 1, Attributes: appendTime, FirstTimestamp: earlier, MaxTimestamp: appended},
 		kmsg.Record{}, kmsg.Record{OffsetDelta: 1, TimestampDelta64: 40 * 86_400_000})
-	p := decodePage("a", 1, 5, partOf(b), nil)
+	p := decodePage("a", 1, 5, partOf(b), nil, 0)
 	require.NoError(t, p.err)
 	require.Equal(t, page{next: 7, passed: 2, records: []delay.Record{
 		{Topic: "a", Partition: 1, Offset: 5, Timestamp: appended, AppendTime: true, Key: []byte{}, Value: []byte{}},
@@ -77,7 +80,7 @@ func emptied(p page) page {
 
 func TestDecodeRecordsWithoutATime(t *testing.T) {
 	b := written(kmsg.RecordBatch{LastOffsetDelta: 1, FirstTimestamp: -1, MaxTimestamp: -1}, kmsg.Record{}, kmsg.Record{OffsetDelta: 1, TimestampDelta64: 1001})
-	p := decodePage("a", 0, 0, partOf(b), nil)
+	p := decodePage("a", 0, 0, partOf(b), nil, 0)
 	require.Equal(t, int64(-1), p.records[0].Timestamp)
 	require.Equal(t, int64(1000), p.records[1].Timestamp, "counted from the batch's -1")
 }
@@ -91,7 +94,7 @@ func TestDecodeTellsNullFromEmpty(t *testing.T) {
 	for _, r := range records {
 		plain = append(append(plain, byte(2*len(r))), r...)
 	}
-	p := decodePage("a", 0, 0, partOf(encodeBatch(kmsg.RecordBatch{LastOffsetDelta: 1, NumRecords: 2, Records: plain})), nil)
+	p := decodePage("a", 0, 0, partOf(encodeBatch(kmsg.RecordBatch{LastOffsetDelta: 1, NumRecords: 2, Records: plain})), nil, 0)
 	require.NoError(t, p.err)
 	require.Equal(t, []delay.Record{
 		{Topic: "a"},
@@ -126,18 +129,18 @@ func TestDecodeReadsWhatIsWritten(t *testing.T) {
 			FirstOffset: first, LastOffsetDelta: delta, FirstTimestamp: base,
 			Attributes: int16(rapid.IntRange(codecNone, codecZSTD).Draw(t, "codec")),
 		}, records...)
-		p := decodePage("a", 3, first, partOf(b), nil)
+		p := decodePage("a", 3, first, partOf(b), nil, 0)
 		require.NoError(t, p.err)
 		require.Equal(t, want, p.records)
 		require.Equal(t, first+int64(delta)+1, p.next)
 
 		cut := rapid.IntRange(0, len(b)-1).Draw(t, "cut")
-		require.Equal(t, page{next: first}, decodePage("a", 3, first, partOf(b[:cut]), nil), "cut off")
+		require.Equal(t, page{next: first}, decodePage("a", 3, first, partOf(b[:cut]), nil, 0), "cut off")
 
 		from := rapid.IntRange(0, len(want)-1).Draw(t, "from")
-		p = decodePage("a", 3, want[from].Offset, partOf(b), nil)
+		p = decodePage("a", 3, want[from].Offset, partOf(b), nil, 0)
 		require.Equal(t, want[from:], p.records)
-		odd := decodePage("a", 3, first, partOf(b), func(first, last int64) bool { return last > first || first%2 == 1 })
+		odd := decodePage("a", 3, first, partOf(b), func(first, last int64) bool { return last > first || first%2 == 1 }, 0)
 		require.Equal(t, len(want), odd.passed)
 		for _, r := range odd.records {
 			require.Equal(t, int64(1), r.Offset%2)
@@ -152,7 +155,7 @@ func TestDecodeStopsAtDamageAndKeepsWhatIsBeforeIt(t *testing.T) {
 	for at := coveredFrom; at < len(good); at++ {
 		bad := written(kmsg.RecordBatch{FirstOffset: 1}, kmsg.Record{Value: []byte("good")})
 		bad[at] ^= 0x41
-		p := decodePage("a", 0, 0, partOf(good, bad), nil)
+		p := decodePage("a", 0, 0, partOf(good, bad), nil, 0)
 		require.ErrorIs(t, p.err, errUndecodable, "byte %d", at)
 		require.Len(t, p.records, 1)
 		require.Equal(t, int64(1), p.next)
@@ -163,7 +166,7 @@ func TestDecodeTakesABatchWholeOrNotAtAll(t *testing.T) {
 	plain := writtenRecords([]kmsg.Record{{Value: []byte("first")}, {OffsetDelta: 1, Value: []byte("second")}})
 	for cut := 1; cut < 12; cut++ {
 		b := encodeBatch(kmsg.RecordBatch{LastOffsetDelta: 1, NumRecords: 2, Records: plain[:len(plain)-cut]})
-		p := decodePage("a", 0, 0, partOf(b), nil)
+		p := decodePage("a", 0, 0, partOf(b), nil, 0)
 		require.ErrorIs(t, p.err, errUndecodable)
 		require.Empty(t, p.records)
 		require.Zero(t, p.next)
@@ -180,6 +183,42 @@ func TestDecodeUnpacksNoMoreThanTheLimit(t *testing.T) {
 	require.ErrorContains(t, err, "codec 7")
 }
 
+func TestDecodeTakesForSnappyTheRoomThatIsNeeded(t *testing.T) {
+	random := make([]byte, 100_000)
+	for i := range random {
+		random[i] = byte(rand.Uint32())
+	}
+	blocks := xerial.Encode(nil, random)
+	for name, packed := range map[string][]byte{"one block": packed(codecSnappy, random), "blocks": blocks} {
+		plain, err := decompress(codecSnappy, packed)
+		require.NoError(t, err, name)
+		require.Equal(t, random, plain, name)
+		require.Equal(t, len(random), cap(plain), name)
+	}
+	empty, err := decompress(codecSnappy, xerial.Encode(nil, nil))
+	require.NoError(t, err)
+	require.Empty(t, empty)
+	for _, cut := range []int{3, 8, 15, 18, len(blocks) - 1} {
+		_, err := decompress(codecSnappy, blocks[:cut])
+		require.Error(t, err, "cut after %d bytes", cut)
+	}
+	_, err = decompress(codecSnappy, binary.AppendUvarint(nil, maxDecompressed))
+	require.ErrorContains(t, err, "says that it unpacks to 268435456")
+}
+
+func TestDecodeStopsWhereThereIsEnough(t *testing.T) {
+	var raw []byte
+	for first := range int64(3) {
+		raw = append(raw, written(kmsg.RecordBatch{FirstOffset: first, Attributes: codecSnappy}, kmsg.Record{Value: make([]byte, 10_000)})...)
+	}
+	p := decodePage("a", 0, 0, partOf(raw), nil, 15_000)
+	require.Equal(t, []int64{0, 1}, offsetsOf(p.records))
+	require.True(t, p.more)
+	p = decodePage("a", 0, p.next, partOf(raw), nil, 15_000)
+	require.Equal(t, []int64{2}, offsetsOf(p.records))
+	require.False(t, p.more)
+}
+
 func TestDecodeMessageSetsFromBeforeHeaders(t *testing.T) {
 	at := time.UnixMilli(1_600_000_000_000)
 	set := &sarama.MessageSet{Messages: []*sarama.MessageBlock{
@@ -192,7 +231,7 @@ func TestDecodeMessageSetsFromBeforeHeaders(t *testing.T) {
 			{Offset: 0, Msg: &sarama.Message{Version: 1, Value: []byte("c")}},
 		}}}},
 	}}
-	p := decodePage("a", 0, 4, &part{FetchResponseBlock: &sarama.FetchResponseBlock{RecordsSet: []*sarama.Records{{MsgSet: set}}}}, nil)
+	p := decodePage("a", 0, 4, &part{FetchResponseBlock: &sarama.FetchResponseBlock{RecordsSet: []*sarama.Records{{MsgSet: set}}}}, nil, 0)
 	require.Equal(t, page{next: 9, passed: 4, records: []delay.Record{
 		{Topic: "a", Offset: 5, Timestamp: at.UnixMilli(), Value: []byte("a")},
 		{Topic: "a", Offset: 7, Timestamp: at.UnixMilli() + 1000, Value: []byte("b")},
@@ -202,7 +241,7 @@ func TestDecodeMessageSetsFromBeforeHeaders(t *testing.T) {
 
 func TestDecodeNeverMovesThePositionBack(t *testing.T) {
 	b := written(kmsg.RecordBatch{LastOffsetDelta: 3}, kmsg.Record{OffsetDelta: 3})
-	p := decodePage("a", 0, 100, partOf(b), nil)
+	p := decodePage("a", 0, 100, partOf(b), nil, 0)
 	require.Equal(t, int64(100), p.next)
 	require.Empty(t, p.records)
 }
@@ -218,7 +257,7 @@ func FuzzDecode(f *testing.F) {
 		if sum && len(raw) >= batchHead { // past the checksum
 			raw = encodeSum(bytes.Clone(raw))
 		}
-		p := decodePage("a", 0, from, partOf(raw), nil)
+		p := decodePage("a", 0, from, partOf(raw), nil, 0)
 		require.GreaterOrEqual(t, p.next, from)
 		last := int64(-1)
 		for _, r := range p.records {
@@ -248,7 +287,7 @@ func BenchmarkDecodePage(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if p := decodePage("a", 0, 0, p, wanted); p.passed != n || p.err != nil {
+				if p := decodePage("a", 0, 0, p, wanted, 0); p.passed != n || p.err != nil {
 					b.Fatal(p.passed, p.err)
 				}
 			}

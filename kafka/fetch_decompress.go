@@ -2,12 +2,14 @@ package kafka
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"sync"
 
 	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/snappy/xerial"
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
@@ -83,21 +85,58 @@ func unpack(codec string, r io.Reader) ([]byte, error) {
 	return plain.Bytes(), nil
 }
 
-// unpackSnappy doubles what it gives room to until that is enough: what is packed in
-// blocks, as Java does, does not say its size beforehand.
+// xerialMagic begins what is packed in blocks, as Java does it. A version of eight bytes
+// follows, and then each block with its length.
+var xerialMagic = []byte("\x82SNAPPY\x00")
+
+// unpackSnappy takes exactly the room that is needed: a page of each partition is unpacked
+// at a time, so what one takes in vain is taken by all.
 func unpackSnappy(packed []byte) ([]byte, error) {
-	for room := max(4*len(packed), 4096); ; room *= 2 {
-		room = min(room, maxDecompressed)
-		plain, err := xerial.DecodeCapped(make([]byte, 0, room), packed)
-		if errors.Is(err, xerial.ErrDstTooSmall) {
-			if room < maxDecompressed {
-				continue
-			}
-			err = errTooLarge
-		}
-		if err != nil {
-			return nil, fmt.Errorf("unpack snappy: %w", err)
-		}
-		return plain, nil
+	size, err := snappySize(packed)
+	if err == nil && size > maxDecompressed {
+		err = errTooLarge
 	}
+	var plain []byte
+	if err == nil {
+		plain, err = xerial.DecodeCapped(make([]byte, 0, size), packed)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("unpack snappy: %w", err)
+	}
+	return plain, nil
+}
+
+// snappySize is what something says that it unpacks to. What is no block is not counted,
+// and nothing may be unpacked before it is.
+func snappySize(packed []byte) (size int, err error) {
+	const versions, length = 8, 4
+	if !bytes.HasPrefix(packed, xerialMagic) {
+		return blockSize(packed)
+	}
+	rest := packed[min(len(xerialMagic)+versions, len(packed)):]
+	for len(rest) >= length {
+		n := int64(binary.BigEndian.Uint32(rest))
+		rest = rest[length:]
+		if n > int64(len(rest)) {
+			break
+		}
+		block, err := blockSize(rest[:n])
+		if err != nil {
+			return 0, err
+		}
+		size, rest = size+block, rest[n:]
+	}
+	return size, nil
+}
+
+// snappyMost bounds how much a byte of a block can unpack to: at the most three of them
+// repeat 64 bytes. A block that says more is damaged, and gets no memory for it.
+const snappyMost = 64
+
+func blockSize(block []byte) (int, error) {
+	n, err := s2.DecodedLen(block)
+	if err == nil && n > snappyMost*len(block) {
+		err = fmt.Errorf("a block of %d bytes says that it unpacks to %d", len(block), n)
+	}
+	return n, err
 }

@@ -189,6 +189,32 @@ func TestFetchCompressedBatches(t *testing.T) {
 	})
 }
 
+func TestFetchUnpacksPieceByPiece(t *testing.T) {
+	testkafka.Each(t, func(t *testing.T, b testkafka.Broker) {
+		const share, batches = 20_000, 30
+		topic := testkafka.UniqueName(t)
+		b.CreateTopic(topic, 1, nil)
+		client := testkafka.Client(t, b, kgo.ProducerBatchCompression(kgo.SnappyCompression()))
+		for n := range batches {
+			rec := &kgo.Record{Topic: topic, Value: fmt.Appendf(make([]byte, 9_000), "%d", n)}
+			require.NoError(t, client.ProduceSync(t.Context(), rec).FirstErr())
+		}
+		s := startFetcher(t, b, func(o *FetchOptions) { o.PartitionBytes = share }).Open(topic, 0, 0)
+		var got []delay.Record
+		most := 0
+		batchUntil(t, s, &got, func(b scheduler.Batch) bool {
+			require.NoError(t, b.Err)
+			require.Equal(t, int64(len(got)), b.Next)
+			most = max(most, len(b.Records))
+			return len(got) >= batches
+		})
+		require.Equal(t, share/9_000+1, most, "all of them packed are less than a share")
+		for n, r := range got {
+			require.Equal(t, int64(n), r.Offset)
+		}
+	})
+}
+
 func TestFetchIdlePartitionSaysSoNowAndThenOnly(t *testing.T) {
 	fake := testkafka.Fake(t, kfake.SeedTopics(1, "orders-delay"))
 	s := startFetcher(t, fake, func(o *FetchOptions) { o.MaxWait = 20 * time.Millisecond }).Open("orders-delay", 0, 0)

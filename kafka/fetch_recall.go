@@ -134,7 +134,7 @@ func (s *stream) seek() {
 // takePast passes on what a fetch gave of the ranges.
 func (s *stream) takePast(ctx context.Context, part *part) {
 	r := s.past
-	p := decodePage(s.topic, s.partition, s.next, part, r.wants())
+	p := decodePage(s.topic, s.partition, s.next, part, r.wants(), 0)
 	s.start, s.end, s.beyond = part.LogStartOffset, stableEnd(part), false
 	// Of what a pass reads most is not wanted: what is wanted is copied out, and the rest
 	// does not become garbage many times as large as what is kept.

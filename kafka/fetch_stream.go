@@ -176,11 +176,13 @@ func (s *stream) moved(ctx context.Context) bool {
 	return true
 }
 
-// take passes on what a fetch gave and decides how to ask next.
+// take passes on what a fetch gave and decides how to ask next. What is packed is unpacked
+// piece by piece: all partitions may have a response at the same time, and unpacked one
+// may be many times as large.
 func (s *stream) take(ctx context.Context, part *part) {
-	p := decodePage(s.topic, s.partition, s.next, part, nil)
 	s.start, s.end = part.LogStartOffset, stableEnd(part)
 	s.beyond, s.earliest = false, false
+	p := s.piece(part)
 	s.watchTransactions(ctx, part)
 	switch {
 	case p.next == s.next && p.err != nil:
@@ -190,6 +192,21 @@ func (s *stream) take(ctx context.Context, part *part) {
 		s.empty(ctx, part)
 		return
 	}
+	s.pass(ctx, p)
+	for p.more && ctx.Err() == nil {
+		if p = s.piece(part); p.next > s.next {
+			s.pass(ctx, p)
+		}
+	}
+}
+
+// piece decodes what follows the position.
+func (s *stream) piece(part *part) page {
+	return decodePage(s.topic, s.partition, s.next, part, nil, enough(s.fetcher.opts.PartitionBytes))
+}
+
+// pass moves the position and passes on what was before it.
+func (s *stream) pass(ctx context.Context, p page) {
 	progress := p.next > s.next
 	s.next = p.next
 	s.bytes = s.fetcher.opts.PartitionBytes
