@@ -208,9 +208,9 @@ type Memory struct {
 	// process takes 1.2 x budget + max_in_flight + 80 MiB in all. At least 8MiB.
 	// Default: 256MiB.
 	Budget Bytes `mapstructure:"budget" range:"1..1TiB"`
-	// MaxInFlight is how much may be sent and not yet acknowledged. A target that is
-	// slow gets a quarter of it at most. Less keeps a stop short; more keeps fast
-	// targets busier. It must not be above budget.
+	// MaxInFlight is how much may be sent and not yet acknowledged. A target gets a
+	// quarter of it at most, or half while nothing else is sent. Less keeps a stop short;
+	// more keeps fast targets busier. It must not be above budget.
 	// Default: 32MiB.
 	MaxInFlight Bytes `mapstructure:"max_in_flight" range:"256KiB..1TiB"`
 }

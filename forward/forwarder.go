@@ -14,7 +14,8 @@ import (
 // Options say how much may be under way and how long a target in trouble is waited for.
 type Options struct {
 	// MaxInFlight is how many bytes may be with the producer, for all targets together.
-	// One target may have a quarter of it. More costs memory, less throughput. Default 32 MiB.
+	// One target may have half of it when it is alone, a quarter beside others. More costs
+	// memory, less throughput. Default 32 MiB.
 	MaxInFlight int64
 	// MaxLanes is how many targets may be known at the same time. Default 1000.
 	MaxLanes int

@@ -132,7 +132,7 @@ func TestF17_SlowTargetDelaysNobodyElse(t *testing.T) {
 		}
 		o.mu.Unlock()
 		require.Equal(t, 4000, n)
-		require.LessOrEqual(t, w.lane("slow").InFlightBytes, int64(1<<18))
+		require.LessOrEqual(t, w.lane("slow").InFlightBytes, int64(1<<19), "half, for what it took while the others had nothing")
 		pass(time.Minute)
 		require.Equal(t, 5000, o.outcome(delay.Sent))
 	})
