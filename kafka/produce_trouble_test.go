@@ -208,25 +208,50 @@ func throttles(t *testing.T, b *testkafka.Cluster) {
 	}
 	quota(false)
 	defer quota(true)
+	awaitThrottle(t, b)
 	p, acks := provenProducer(t, b, topic, nil)
-	var records []delay.Outgoing
-	for i := provenRecords; i < n; i++ {
-		r := outgoing(topic, "0", i)
-		r.Headers = []delay.Header{{Key: []byte("large"), Value: incompressible(3000)}}
-		records = append(records, r)
-	}
-	p.Produce(topic, records)
-	throttled := func() bool {
-		seen := make(chan bool)
-		p.loop.inbox.post(func(time.Time) { seen <- !p.loop.nodes[0].throttledUntil.IsZero() })
-		return <-seen
-	}
-	require.Eventually(t, throttled, 20*time.Second, 10*time.Millisecond)
+	p.Produce(topic, large(topic, provenRecords, n))
+	require.Eventually(t, func() bool { return throttled(p) }, 20*time.Second, 10*time.Millisecond)
 	got := acks.wait(t, n, 60*time.Second)
 	require.Equal(t, map[forward.Class]int{0: n}, classes(got))
 	requireTagsInOrder(t, got, n, 1)
 	requireOnce(t, readProduced(t, b, topic, n), n)
 	require.Zero(t, counter(t, p.loop.metrics.resequenced))
+}
+
+// awaitThrottle writes as a client of its own until broker 0 throttles it: a quota holds
+// some time after it was answered for, and each client has its own account.
+func awaitThrottle(t *testing.T, b *testkafka.Cluster) {
+	t.Helper()
+	const step = 100
+	topic := testkafka.UniqueName(t)
+	b.CreateTopicOn(topic, [][]int32{{0}}, nil)
+	p, acks := testProducer(t, b, func(o *ProducerOptions) { o.ClientID = topic })
+	deadline := time.Now().Add(20 * time.Second)
+	for n := 0; !throttled(p); n += step {
+		require.True(t, time.Now().Before(deadline), "%d records of 3 kB, and no throttle", n)
+		p.Produce(topic, large(topic, n, n+step))
+		acks.wait(t, n+step, 20*time.Second)
+	}
+}
+
+func large(topic string, from, to int) []delay.Outgoing {
+	var records []delay.Outgoing
+	for i := from; i < to; i++ {
+		r := outgoing(topic, "0", i)
+		r.Headers = []delay.Header{{Key: []byte("large"), Value: incompressible(3000)}}
+		records = append(records, r)
+	}
+	return records
+}
+
+func throttled(p *Producer) bool {
+	seen := make(chan bool)
+	p.loop.inbox.post(func(time.Time) {
+		n := p.loop.nodes[0]
+		seen <- n != nil && !n.throttledUntil.IsZero()
+	})
+	return <-seen
 }
 
 func leaderStops(t *testing.T, b *testkafka.Cluster) {

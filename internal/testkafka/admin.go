@@ -14,7 +14,7 @@ import (
 
 const (
 	// adminPatience is for one thing asked of a broker on a busy machine.
-	adminPatience = 30 * time.Second
+	adminPatience = 90 * time.Second
 	// nodePatience is for an answer of one node, which may be frozen.
 	nodePatience = 2 * time.Second
 	// pollPause is between two looks at something that changes by itself.
