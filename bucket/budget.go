@@ -185,6 +185,9 @@ func (a *Account) beyondShare(used int64) int64 {
 	return max(0, used-a.budget.share())
 }
 
+// Share is what the account is guaranteed at this moment.
+func (a *Account) Share() int64 { return a.budget.share() }
+
 // share is what each open account is guaranteed.
 func (b *Budget) share() int64 { return (b.limit - b.pool) / max(1, b.open.Load()) }
 

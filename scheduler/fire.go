@@ -32,7 +32,7 @@ func (p *partition) fire(now int64, boot time.Duration) {
 	p.takeBack() // what waited behind a record that turned out to be gone
 	still := p.waiters[:0]
 	for _, l := range p.waiters {
-		p.unshelve(l)
+		p.unshelve(l, boot)
 		p.send(l, boot)
 		if l.queued = l.backlog() > 0; l.queued {
 			still = append(still, l)
@@ -115,9 +115,9 @@ func (p *partition) send(l *lane, boot time.Duration) {
 		}
 		if n > 0 {
 			l.took(n)
-			l.stuckSince = 0
-		} else if l.stuckSince == 0 {
-			l.stuckSince = boot
+			l.welcome()
+		} else {
+			l.refused(boot)
 		}
 		if !whole || p.phase == lingering {
 			return

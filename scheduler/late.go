@@ -77,9 +77,8 @@ func (p *partition) bare(l *lane, e bucket.Entry) {
 // the target takes nothing, or so little that others would wait for what is read for it.
 // A backlog that is everybody's is no reason: to catch up, payloads have to be there.
 func (p *partition) mustShelve(l *lane) bool {
-	stuck := l.stuckSince != 0
-	return stuck && time.Duration(p.turned.Load())-l.stuckSince >= stuckLane ||
-		(stuck || l.waiting() > chunk) && p.starving()
+	return l.stuck(time.Duration(p.turned.Load())) ||
+		(l.stuckSince != 0 || l.waiting() > chunk) && p.starving()
 }
 
 // starving says that some lane has nothing that waits, and so may have something in the

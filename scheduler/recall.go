@@ -154,7 +154,13 @@ func (p *partition) payloadRoom(n int64, w bucket.Wanted, isLate bool) bool {
 		r.reserved -= n
 		return true
 	}
-	if p.take(n, w.Due) {
+	if p.lanes.byID[w.Lane].stuck(p.s.parts.Clock.Boot()) {
+		// Nobody makes way for it but its like.
+		p.shelve(n)
+		if p.account.Take(n) {
+			return true
+		}
+	} else if p.take(n, w.Due) {
 		return true
 	}
 	if !isLate || p.room.forced >= 0 || !p.heads(tie{w.Due, w.Lane}, w.Offset) {

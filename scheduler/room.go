@@ -57,8 +57,12 @@ func (p *partition) heed() {
 		return
 	}
 	p.room.asked = serial
+	n := p.account.Used() / spillShare
+	if p.shelve(n) >= n {
+		return
+	}
 	if edge := p.index.Edge(); edge.Due > due {
-		p.giveUp(p.account.Used()/spillShare, due)
+		p.giveUp(n, due)
 	}
 }
 

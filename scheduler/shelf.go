@@ -12,8 +12,11 @@ const (
 	// stuckLane is how long a target must have taken nothing before the payloads of what
 	// waits for it are the first to be given up.
 	stuckLane = time.Second
-	// keptOfStuck is how many records such a lane keeps whole, to go on with at once.
+	// keptOfStuck is how many records such a lane keeps whole, to go on with at once, and
+	// keptShare the part of the account's share that all such lanes together may keep: where
+	// records are large that is none, and one is read back now and then to ask with.
 	keptOfStuck = 256
+	keptShare   = 8
 )
 
 // shelf is the keys of records that wait for a target, in the order in which they are to
@@ -79,7 +82,7 @@ func (p *partition) shelve(n int64) (freed int64) {
 		if freed >= n {
 			break
 		}
-		if l.stuckSince != 0 && boot-l.stuckSince >= stuckLane {
+		if l.stuck(boot) {
 			freed += p.shelveLane(l)
 		}
 	}
@@ -88,36 +91,48 @@ func (p *partition) shelve(n int64) (freed int64) {
 
 // shelveLane leaves a lane no more payloads than it needs to go on.
 func (p *partition) shelveLane(l *lane) (freed int64) {
-	tail := l.fresh[min(l.head+keptOfStuck, len(l.fresh)):]
-	for i := range tail {
-		freed += bucket.Cost(len(tail[i].Message))
-	}
-	for i := range l.behind {
-		freed += bucket.Cost(len(l.behind[i].Message))
-		l.shelf.push(l.behind[i].Key())
-	}
-	n, first := len(tail)+len(l.behind), l.shelf.Len() == len(l.behind)
+	again, fresh := l.beyond(keptOfStuck, p.account.Share()/keptShare/int64(len(p.waiters)))
+	n, first := len(again)+len(fresh)+len(l.behind), l.shelf.Len() == len(l.behind)
 	if n == 0 {
 		return 0
 	}
-	l.shelf.pushFront(tail)
-	clear(tail)
-	l.fresh, l.behind = l.fresh[:len(l.fresh)-len(tail)], nil
+	for _, entries := range [][]bucket.Entry{again, fresh, l.behind} {
+		for i := range entries {
+			freed += p.letDown(&entries[i])
+		}
+	}
+	for i := range l.behind {
+		l.shelf.push(l.behind[i].Key())
+	}
+	l.shelf.pushFront(fresh)
+	l.shelf.pushFront(again)
+	l.cut(len(again), len(fresh))
 	p.account.Release(freed)
 	p.metrics.spilled.Add(float64(n))
-	if first { // more will follow as long as the trouble lasts
+	if first && l.tried == 0 { // more will follow as long as the trouble lasts
 		p.log.Info("payloads given up of what waits for a target in trouble", zap.String("target", l.target), zap.Int("records", n))
 	}
 	return freed
 }
 
+// letDown says what is free once a record's payload is given up that waited for a lane.
+func (p *partition) letDown(e *bucket.Entry) int64 {
+	if e.Offset == p.room.forced {
+		p.room.forced = -1
+	}
+	return bucket.Cost(len(e.Message))
+}
+
 // unshelve asks for the payloads of what waits for a lane, as far as it takes records
 // again and there is room for them.
-func (p *partition) unshelve(l *lane) {
-	if l.shelf.Len() == 0 || l.stuckSince != 0 || l.waiting() > chunk/2 {
+func (p *partition) unshelve(l *lane, boot time.Duration) {
+	if l.shelf.Len() == 0 || l.waiting() > chunk/2 {
 		return
 	}
 	n := min(int64(p.shelfMost()-len(p.late)), max(p.account.Free()/p.room.each, windowRecords))
+	if l.stuckSince != 0 {
+		n = min(n, p.tries(l, boot))
+	}
 	if n <= 0 {
 		return
 	}
@@ -130,6 +145,21 @@ func (p *partition) unshelve(l *lane) {
 	if l.shelf.Len() == 0 {
 		p.moveUp(l)
 	}
+}
+
+// tries is how many records are read back to see whether a target that has taken nothing
+// takes something by now: one now and then, if the lane has none left to see it with.
+func (p *partition) tries(l *lane, boot time.Duration) int64 {
+	if l.waiting() > 0 || boot-l.tried < stuckLane {
+		return 0
+	}
+	for _, at := range p.late {
+		if at.lane == l.id {
+			return 0
+		}
+	}
+	l.tried = boot
+	return 1
 }
 
 // moveUp lets what waited behind a shelf that is empty take its place, up to the first

@@ -259,6 +259,60 @@ func TestWhatWaitsForATargetInTroubleGivesUpItsPayloadsFirst(t *testing.T) {
 	})
 }
 
+// What a target in trouble keeps, to go on with at once, is little also where its records
+// are large; and a large one of its own bars no other target's.
+func TestLargeRecordsForATargetInTroubleTakeNobodysRoom(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *workbench) {
+		w.limit = 1 << 20
+		w.out.refuse["parked"] = true
+		for i := range 300 {
+			size := 10 << 10
+			if i == 0 {
+				size = 2 << 20
+			}
+			w.topic.putLarge(size, header("target-topic", "parked"), header("delay-ms", "1000"))
+		}
+		w.start()
+		w.after(5 * time.Second)
+		large := w.topic.putLarge(2<<20, header("target-topic", "a"), header("delay-ms", "3000"))
+		w.scatter(2000, 3*time.Second, 8*time.Second)
+		w.after(10 * time.Second)
+		late := w.lateness()
+		require.Len(t, late, 2001)
+		require.Less(t, late[large], int64(2000))
+		delete(late, large)
+		for offset, ms := range late {
+			require.LessOrEqual(t, ms, int64(100), "offset %d is late for another target's trouble", offset)
+		}
+		w.out.set(func() { w.out.refuse["parked"] = false })
+		w.after(time.Minute)
+		w.once(2301)
+	})
+}
+
+func TestLargeRecordsForManyTargetsInTroubleTakeNobodysRoom(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *workbench) {
+		w.limit = 1 << 20
+		for i := range 400 {
+			target := fmt.Sprint("parked-", i%20)
+			w.out.refuse[target] = true
+			w.topic.putLarge(50<<10, header("target-topic", target), header("delay-ms", "1000"))
+		}
+		w.start()
+		w.after(5 * time.Second)
+		w.scatter(2000, 3*time.Second, 30*time.Second)
+		w.after(30 * time.Second)
+		late := w.lateness()
+		require.Len(t, late, 2000)
+		for offset, ms := range late {
+			require.LessOrEqual(t, ms, int64(100), "offset %d is late for another target's trouble", offset)
+		}
+		w.out.set(func() { clear(w.out.refuse) })
+		w.after(time.Minute)
+		w.once(2400)
+	})
+}
+
 func TestRecordLargerThanTheBudgetGoesStraightThrough(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *workbench) {
 		w.limit = small

@@ -36,7 +36,22 @@ type lane struct {
 	behind []bucket.Entry
 
 	stuckSince time.Duration // boot time from which the target has taken nothing; 0: it takes
+	tried      time.Duration // boot time at which one was last read back to try it again
 }
+
+// stuck says that the target has taken nothing for so long that others come first.
+func (l *lane) stuck(boot time.Duration) bool {
+	return l.stuckSince != 0 && boot-l.stuckSince >= stuckLane
+}
+
+// refused and welcome note what became of an offer to the target.
+func (l *lane) refused(boot time.Duration) {
+	if l.stuckSince == 0 {
+		l.stuckSince = boot
+	}
+}
+
+func (l *lane) welcome() { l.stuckSince, l.tried = 0, 0 }
 
 func (l *lane) waiting() int { return len(l.again) + len(l.fresh) - l.head }
 
@@ -107,6 +122,32 @@ func (l *lane) took(n int) {
 		l.fresh = append([]bucket.Entry(nil), l.fresh[l.head:]...)
 		l.head = 0
 	}
+}
+
+// beyond gives what waits behind the first n records, or behind as many of them as take no
+// more than so many bytes.
+func (l *lane) beyond(n int, size int64) (again, fresh []bucket.Entry) {
+	fits := func(entries []bucket.Entry) (k int) {
+		for k < min(n, len(entries)) {
+			if size -= bucket.Cost(len(entries[k].Message)); size < 0 {
+				n = k
+				break
+			}
+			k++
+		}
+		n -= k
+		return k
+	}
+	again, fresh = l.again, l.fresh[l.head:]
+	again = again[fits(again):]
+	return again, fresh[fits(fresh):]
+}
+
+// cut takes that many records away from the ends of what came back and of what fell due.
+func (l *lane) cut(again, fresh int) {
+	clear(l.again[len(l.again)-again:])
+	clear(l.fresh[len(l.fresh)-fresh:])
+	l.again, l.fresh, l.behind = l.again[:len(l.again)-again], l.fresh[:len(l.fresh)-fresh], nil
 }
 
 // oldest gives the least due time that waits.
