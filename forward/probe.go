@@ -59,18 +59,13 @@ func (f *Forwarder) startProbe(l *lane) {
 
 // probe asks the cluster for a lane's target until it may be written to.
 func (f *Forwarder) probe(ctx context.Context, l *lane, quit <-chan struct{}) {
-	timer := time.NewTimer(f.untilProbe(l))
-	defer timer.Stop()
 	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-quit:
-			return
-		case <-timer.C:
-		}
+		// What need not wait arms no timer: under the race detector two expired timers
+		// of one synctest bubble can crash the runtime (seen with Go 1.26).
 		if wait := f.untilProbe(l); wait > 0 {
-			timer.Reset(wait)
+			if !pause(ctx, quit, wait) {
+				return
+			}
 			continue
 		}
 		p := f.beginAsking(l, quit)
@@ -84,7 +79,20 @@ func (f *Forwarder) probe(ctx context.Context, l *lane, quit <-chan struct{}) {
 		if f.answered(l, err) {
 			return
 		}
-		timer.Reset(f.untilProbe(l))
+	}
+}
+
+// pause waits, and says whether to go on.
+func pause(ctx context.Context, quit <-chan struct{}, wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-quit:
+		return false
+	case <-timer.C:
+		return true
 	}
 }
 
