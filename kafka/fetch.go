@@ -72,6 +72,8 @@ type Fetcher struct {
 	stop  context.CancelFunc
 	work  sync.WaitGroup
 
+	sheets sheets // for pages
+
 	mu     sync.Mutex // guards what follows
 	closed bool
 	nodes  map[string]*nodeUse // by address

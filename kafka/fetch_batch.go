@@ -122,19 +122,38 @@ func (b *batch) isAbort() (bool, error) {
 }
 
 // headerSlab is what headers are cut from, so that they cost few allocations.
-type headerSlab struct{ left []delay.Header }
+type headerSlab struct {
+	pieces [][]delay.Header // of slabHeaders each
+	begun  int              // how many of them are used, or in use
+	left   []delay.Header   // of the last of those
+}
 
 // slabHeaders is how many headers are made at a time.
 const slabHeaders = 1024
 
 // cut gives n headers.
 func (s *headerSlab) cut(n int) []delay.Header {
+	if n > slabHeaders {
+		return make([]delay.Header, n)
+	}
 	if n > len(s.left) {
-		s.left = make([]delay.Header, max(n, slabHeaders))
+		if s.begun == len(s.pieces) {
+			s.pieces = append(s.pieces, make([]delay.Header, slabHeaders))
+		}
+		s.left = s.pieces[s.begun]
+		s.begun++
 	}
 	cut := s.left[:n:n]
 	s.left = s.left[n:]
 	return cut
+}
+
+// reset makes all that were cut available again.
+func (s *headerSlab) reset() {
+	for _, piece := range s.pieces[:s.begun] {
+		clear(piece)
+	}
+	s.begun, s.left = 0, nil
 }
 
 // fill reads the rest of a record.

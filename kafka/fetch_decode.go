@@ -36,7 +36,13 @@ type wants func(first, last int64) bool
 // or instead of one: it keeps the last batch of a producer, without records, to remember
 // its sequence. The records alias the response. wanted nil wants all.
 func decodePage(topic string, partition int32, from int64, p *part, wanted wants, most enough) page {
-	d := decoder{topic: topic, partition: partition, from: from, wanted: wanted}
+	return decodeInto(new(sheet), topic, partition, from, p, wanted, most)
+}
+
+// decodeInto does so in memory that was used before.
+func decodeInto(s *sheet, topic string, partition int32, from int64, p *part, wanted wants, most enough) page {
+	d := decoder{page: page{records: s.records}, topic: topic, partition: partition, from: from, wanted: wanted, headers: &s.headers}
+	defer func() { s.records = d.records }()
 	d.aborted = slices.Clone(p.AbortedTransactions)
 	slices.SortFunc(d.aborted, func(a, b *sarama.AbortedTransaction) int {
 		return cmp.Compare(a.FirstOffset, b.FirstOffset)
@@ -67,7 +73,7 @@ type decoder struct {
 	partition int32
 	from      int64
 	wanted    wants
-	headers   headerSlab
+	headers   *headerSlab
 	unpacked  int // bytes
 
 	aborted  []*sarama.AbortedTransaction // not yet reached, by first offset
@@ -130,7 +136,7 @@ func (d *decoder) take(b *batch) error {
 		if !b.is(appendTime) {
 			rec.Timestamp, rec.AppendTime = b.firstTime+r.timeDelta, false
 		}
-		if !ok || r.offset > b.last || !r.fill(&rec, &d.headers) {
+		if !ok || r.offset > b.last || !r.fill(&rec, d.headers) {
 			d.records = d.records[:before]
 			return b.malformed(n)
 		}

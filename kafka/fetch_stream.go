@@ -182,31 +182,37 @@ func (s *stream) moved(ctx context.Context) bool {
 func (s *stream) take(ctx context.Context, part *part) {
 	s.start, s.end = part.LogStartOffset, stableEnd(part)
 	s.beyond, s.earliest = false, false
-	p := s.piece(part)
+	l := lend(part)
+	defer l.end()
+	sheet := s.fetcher.sheets.take()
+	p := s.piece(sheet, part)
 	s.watchTransactions(ctx, part)
 	switch {
 	case p.next == s.next && p.err != nil:
+		s.fetcher.sheets.put(sheet)
 		s.noResponse(ctx, p.err)
 		return
 	case p.next == s.next && s.end > s.next:
+		s.fetcher.sheets.put(sheet)
 		s.empty(ctx, part)
 		return
 	}
-	s.pass(ctx, p)
+	s.pass(ctx, p, l.page(&s.fetcher.sheets, sheet, p.records))
 	for p.more && ctx.Err() == nil {
-		if p = s.piece(part); p.next > s.next {
-			s.pass(ctx, p)
+		sheet = s.fetcher.sheets.take()
+		if p = s.piece(sheet, part); p.next > s.next {
+			s.pass(ctx, p, l.page(&s.fetcher.sheets, sheet, p.records))
 		}
 	}
 }
 
 // piece decodes what follows the position.
-func (s *stream) piece(part *part) page {
-	return decodePage(s.topic, s.partition, s.next, part, nil, enough(s.fetcher.opts.PartitionBytes))
+func (s *stream) piece(into *sheet, part *part) page {
+	return decodeInto(into, s.topic, s.partition, s.next, part, nil, enough(s.fetcher.opts.PartitionBytes))
 }
 
 // pass moves the position and passes on what was before it.
-func (s *stream) pass(ctx context.Context, p page) {
+func (s *stream) pass(ctx context.Context, p page, b scheduler.Batch) {
 	progress := p.next > s.next
 	s.next = p.next
 	s.bytes = s.fetcher.opts.PartitionBytes
@@ -217,9 +223,10 @@ func (s *stream) pass(ctx context.Context, p page) {
 	s.fetcher.metrics.records.Add(float64(len(p.records)))
 	healed := s.trouble.clear()
 	if !progress && !healed && time.Since(s.heard) < statusInterval {
+		b.Release()
 		return
 	}
-	s.deliver(ctx, scheduler.Batch{Records: p.records})
+	s.deliver(ctx, b)
 }
 
 // empty deals with a response that has nothing although there is something: the
@@ -258,6 +265,7 @@ func offer(ctx context.Context, out chan<- scheduler.Batch, b scheduler.Batch, w
 			return true
 		case <-waited:
 			b.Records = copyRecords(b.Records)
+			b.GiveBack()
 		case <-ctx.Done():
 			return false
 		}

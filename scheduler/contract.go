@@ -14,6 +14,10 @@ import (
 type Batch struct {
 	// Records have ascending offsets and alias the fetch buffer. May be empty.
 	Records []delay.Record
+	// Release says that nobody uses Records any more, nor what they alias, which is then
+	// used again. It is good for one call from any goroutine; without one the collector
+	// takes them. Nil: nothing to give back.
+	Release func()
 	// Next is the position after the batch. An offset below it that is in no
 	// batch does not exist: a transaction marker, compacted, or deleted.
 	Next int64
@@ -36,6 +40,14 @@ type Batch struct {
 	// Err is why nothing can be read at the moment; nil again when it can. Reading
 	// goes on by itself.
 	Err error
+}
+
+// GiveBack calls Release if there is one, once.
+func (b *Batch) GiveBack() {
+	if b.Release != nil {
+		b.Release()
+		b.Release = nil
+	}
 }
 
 // Transaction is one that its producer has begun and not ended.

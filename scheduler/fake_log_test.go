@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"bytes"
 	"slices"
 	"strconv"
 	"sync"
@@ -127,7 +128,8 @@ func (s *fakeStream) feed(f *fakeTopic, next int64) {
 			continue
 		}
 		if next < end {
-			b := Batch{Records: recs, Next: end, LogEnd: end}
+			recs, release := lent(recs)
+			b := Batch{Records: recs, Release: release, Next: end, LogEnd: end}
 			if len(recs) == 500 {
 				b.Next = recs[len(recs)-1].Offset + 1
 			}
@@ -144,6 +146,36 @@ func (s *fakeStream) feed(f *fakeTopic, next int64) {
 		case <-s.quit:
 			return
 		}
+	}
+}
+
+// lent copies records into memory that belongs to somebody else once it is given back:
+// then there is nonsense in it, and whoever still uses it is found out.
+func lent(records []delay.Record) (lent []delay.Record, release func()) {
+	lent = slices.Clone(records)
+	for i := range lent {
+		r := &lent[i]
+		r.Key, r.Value, r.Headers = bytes.Clone(r.Key), bytes.Clone(r.Value), slices.Clone(r.Headers)
+		for j, h := range r.Headers {
+			r.Headers[j] = delay.Header{Key: bytes.Clone(h.Key), Value: bytes.Clone(h.Value)}
+		}
+	}
+	return lent, func() {
+		for i := range lent {
+			spoil(lent[i].Key)
+			spoil(lent[i].Value)
+			for j := range lent[i].Headers {
+				spoil(lent[i].Headers[j].Key)
+				spoil(lent[i].Headers[j].Value)
+			}
+		}
+		clear(lent)
+	}
+}
+
+func spoil(b []byte) {
+	for i := range b {
+		b[i] = '#'
 	}
 }
 

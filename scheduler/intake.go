@@ -154,6 +154,7 @@ func (p *partition) endBatch(wall time.Time, boot time.Duration) {
 		}
 	}
 	p.rebuilt(b, boot)
+	b.GiveBack()
 	p.batch, p.at, p.have = Batch{}, 0, false
 }
 
