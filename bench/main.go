@@ -138,6 +138,9 @@ func all(ctx context.Context, o options, stderr io.Writer) (r *report, err error
 	machine.Kafka = b.cluster.version
 	b.say("Kafka %s on %s", b.cluster.version, strings.Join(b.cluster.brokers, ","))
 	b.report = &report{Machine: machine, Command: strings.Join(append([]string{"go run ./bench"}, o.args...), " "), Records: o.records, Quick: o.quick}
+	if err := b.warmUp(ctx); err != nil {
+		return nil, err
+	}
 	if err := b.probeIdle(ctx); err != nil {
 		return nil, err
 	}
