@@ -61,8 +61,7 @@ func TestF41FarRecordsBeyondTheBudgetTakeNoMoreMemoryAndHoldBackNobody(t *testin
 	}
 	w.awaitShort(p)
 	sent := stop()
-	require.Eventually(t, func() bool { return p.pending() == n }, 20*time.Second, 50*time.Millisecond,
-		"pending is not %d but %v", n, lazy(func() any { return p.pending() }))
+	p.awaitPending(n, 20*time.Second)
 	p.staysWithin(budget, inFlight)
 	require.Empty(t, p.status().Health.Degraded)
 
@@ -115,7 +114,7 @@ func TestRecordLargerThanItsShareOfTheBudgetGoesStraightThrough(t *testing.T) {
 			require.Less(t, l.at(100), int64(6*slack), "a large record waits for memory")
 		}
 	}
-	require.Zero(t, p.pending())
+	p.awaitPending(0, 10*time.Second)
 }
 
 var leastLine = regexp.MustCompile(`memory\.budget[^\n]*at least ([0-9]+[KMG]iB)`)

@@ -78,7 +78,7 @@ func TestF07HugeDelaysAreHeldOrRefusedAndNeverSentAtOnce(t *testing.T) {
 		require.Equal(t, "DELAY_OUT_OF_RANGE", header(r, "dlq-reason"))
 		require.Contains(t, header(r, "dlq-detail"), "delay-ms")
 	}
-	require.Eventually(t, func() bool { return p.pending() == len(held) }, 5*time.Second, 20*time.Millisecond)
+	p.awaitPending(len(held), 5*time.Second)
 	w.exactly("a", 0, 0, 500*time.Millisecond)
 }
 
@@ -119,7 +119,7 @@ func TestF09EveryEncodingMeansTheSameOrIsRefused(t *testing.T) {
 			require.Equal(t, strconv.FormatInt(asked[string(r.Key)]+2000, 10), header(r, "delay-due"), string(r.Key))
 		}
 	}
-	require.Eventually(t, func() bool { return p.pending() == 1 }, 5*time.Second, 20*time.Millisecond, "eight digits are 3.4 hours")
+	p.awaitPending(1, 5*time.Second)
 }
 
 func TestF15KeysLandWhereAJavaProducerPutsThem(t *testing.T) {

@@ -91,8 +91,7 @@ func TestFloodOfFarRecordsTakesNothingFromAnotherSource(t *testing.T) {
 	recs := w.complete("a", held, 10*time.Second)
 	t.Logf("what the other source had pending: %v", late(t, recs))
 	require.Less(t, late(t, recs).at(99), int64(slack), "held up by the flood")
-	// A reader of the target sees the last one before its answer has reached the process.
-	require.Eventually(t, func() bool { return p.pending() == n }, 10*time.Second, 50*time.Millisecond)
+	p.awaitPending(n, 10*time.Second)
 	p.staysWithin(smallBudget, smallInFlight)
 }
 

@@ -43,7 +43,7 @@ func TestProcessWithAThousandPartitionsSendsOnTimeAndRestarts(t *testing.T) {
 	p.awaitRead("delay", 20*time.Second)
 	back := time.Now().UnixMilli()
 	t.Logf("read again after %d ms", back-crash)
-	require.Eventually(t, func() bool { return p.pending() == 0 }, 20*time.Second, 100*time.Millisecond)
+	p.awaitPending(0, 20*time.Second)
 	recs := firsts(t, w.all("a"), crash)
 	require.Len(t, recs, 2*n, "lost")
 	l = late(t, recs, span{crash - 1000, back})

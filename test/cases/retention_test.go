@@ -80,7 +80,7 @@ func TestF29RecordThatRetentionDeletedIsCountedAsLost(t *testing.T) {
 	w.create("a", "dlq")
 	p := w.start()
 	w.produce(w.later("a", 60_000))
-	require.Eventually(t, func() bool { return p.pending() == 1 }, 10*time.Second, 20*time.Millisecond)
+	p.awaitPending(1, 10*time.Second)
 	p.stop()
 	admin := testkafka.Admin(t, w.broker)
 	require.Eventually(t, func() bool {
@@ -124,7 +124,7 @@ func TestF27RecordFiresAtItsTimeThoughTheOffsetsExpire(t *testing.T) {
 			w.flood(500, 0, 1)
 			w.arrived("a", 500, 30*time.Second)
 			w.produce(w.later("a", delay.Milliseconds()))
-			require.Eventually(t, func() bool { return p.pending() == 1 }, 10*time.Second, 20*time.Millisecond)
+			p.awaitPending(1, 10*time.Second)
 			if stop > 0 {
 				p.stop()
 				again := time.NewTimer(stop)

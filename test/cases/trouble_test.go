@@ -118,7 +118,7 @@ func TestF37MissingTargetIsGivenUpAndHoldsBackNobody(t *testing.T) {
 	for _, r := range w.arrived("orders", 500, 10*time.Second) {
 		require.LessOrEqual(t, ms(r), number(t, header(r, "delay-due"))+slack)
 	}
-	require.True(t, p.degraded("lane"), p.status().Health)
+	p.awaitDegraded("lane", true)
 	dead := w.arrived("dlq", 500, scaled(20*time.Second, time.Minute))
 	for _, r := range dead {
 		require.Equal(t, "UNKNOWN_TOPIC", header(r, "dlq-reason"))
@@ -128,7 +128,7 @@ func TestF37MissingTargetIsGivenUpAndHoldsBackNobody(t *testing.T) {
 	mix(500) // the topic is known to be missing
 	w.arrived("dlq", 1000, 20*time.Second)
 	w.arrived("orders", 1000, 10*time.Second)
-	require.Eventually(t, func() bool { return p.pending() == 0 }, 10*time.Second, 50*time.Millisecond)
+	p.awaitPending(0, 10*time.Second)
 }
 
 func TestF37TargetCreatedWithinTheWindowGetsItsRecords(t *testing.T) {
@@ -177,7 +177,7 @@ func TestF39OversizeRecordIsDeadLetteredAndItsNeighboursArrive(t *testing.T) {
 	require.Less(t, len(dead.Value), 1000)
 	require.Equal(t, w.topic("delay"), header(dead, "original-topic"))
 	require.Equal(t, "50", header(dead, "original-offset"))
-	require.Eventually(t, func() bool { return p.pending() == 0 }, 10*time.Second, 50*time.Millisecond)
+	p.awaitPending(0, 10*time.Second)
 }
 
 func TestF33TransactionMarkersAndGapsDoNotHoldUpLoading(t *testing.T) {
@@ -199,7 +199,7 @@ func TestF33TransactionMarkersAndGapsDoNotHoldUpLoading(t *testing.T) {
 		at, ok := testkafka.Committed(t, w.broker, w.name, w.topic("delay"))[0]
 		return ok && at.Offset == 60
 	}, 15*time.Second, 100*time.Millisecond, "the watermark stops before the last marker")
-	require.Eventually(t, func() bool { return p.pending() == 0 }, 5*time.Second, 20*time.Millisecond)
+	p.awaitPending(0, 5*time.Second)
 }
 
 func TestF31NewPartitionsAndTopicsAreReadFromTheirStart(t *testing.T) {

@@ -256,6 +256,22 @@ func (p *process) pending() (n int) {
 	return n
 }
 
+// awaitPending waits until the process shows that it holds n. What a reader of a topic
+// has seen is shown a little later: the answer to what was sent comes first, and the
+// status is written four times a second.
+func (p *process) awaitPending(n int, within time.Duration) {
+	p.w.t.Helper()
+	require.Eventually(p.w.t, func() bool { return p.pending() == n }, within, 20*time.Millisecond,
+		"pending is not %d but %v", n, lazy(func() any { return p.pending() }))
+}
+
+// awaitDegraded waits until the process names that reason, or no longer does.
+func (p *process) awaitDegraded(reason string, want bool) {
+	p.w.t.Helper()
+	require.Eventually(p.w.t, func() bool { return p.degraded(reason) == want }, 5*time.Second, 20*time.Millisecond,
+		"degraded by %s is not %v: %v", reason, want, lazy(func() any { return p.status().Health }))
+}
+
 // degraded says whether the process names that reason.
 func (p *process) degraded(reason string) bool {
 	for _, d := range p.status().Health.Degraded {
